@@ -1,10 +1,10 @@
-"""blocksvm, or python -m blocksvm: see commands/__init__.py."""
+"""blocksvm, or python -m blocksvm: see cli/commands.py."""
 
 import os
 import sys
 
+from blocksvm.cli.commands import main
 from blocksvm.cli.console import run
-from blocksvm.commands import main
 
 
 def entry() -> None:

@@ -1,7 +1,100 @@
-"""python -m blocksvm.ask: commands/ask.py."""
+"""blocksvm ask: the rows of a pool whose labels a model is least sure of."""
 
-from blocksvm.cli.console import run
-from blocksvm.commands.ask import main
+from __future__ import annotations
+
+import sys
+
+from blocksvm.base.errors import InputError, option
+from blocksvm.cli.console import Parser, run, size
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.options import add_format, add_objects, add_settings, add_threads, chosen_values, n_threads
+from blocksvm.cli.outputs import outputs_of, print_written
+from blocksvm.formats.choices import PREDICTED, all_choices
+
+EPILOG = """Rows that have a label are passed over. A row's number counts the rows from 1 in
+the order of reading.
+
+examples:
+  blocksvm ask pool.svm model.h5 -n 100
+  blocksvm ask pool.h5 model.h5 asked.txt -n 20
+"""
+
+
+def parser() -> Parser:
+    p = Parser("ask", "List the rows without a label whose label would tell a model the most: those of\nthe smallest "
+               "margins, the smallest first.", EPILOG)  # fmt: skip
+    p.add_argument(
+        "pool", metavar="POOL", help="text in which labels may be missing (- for standard input), or a store"
+    )
+    p.add_argument("model", metavar="MODEL.h5", help="a model of classes, by train, stream or import")
+    p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the rows' numbers, one a line")
+    p.add_argument("-n", type=int, default=100, metavar="N", help="rows to ask for (default 100)")
+    add_format(p.add_argument_group("the pool"), "that of the training data")
+    add_settings(p, "where the pool is written otherwise than the training data", all_choices(), PREDICTED)
+    what = p.add_argument_group("what to write")
+    add_json(what, "the rows and their margins")
+    what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
+    machine = p.add_argument_group("the machine")
+    machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
+    add_threads(machine)
+    add_objects(p)
+    return p
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    if options.n < 1:
+        raise InputError(f"{option('n', options.n)}: must be 1 or more")
+    outputs = outputs_of(options, [options.model, options.pool], {"rows": options.output})
+    import numpy as np
+
+    from blocksvm.base.labels import has_label
+    from blocksvm.base.outputs.writing import written_text
+    from blocksvm.cli.display.line import Line
+    from blocksvm.model.asking import ROW_BYTES, SmallestMargins, margins_of
+
+    scorer, pieces = pool_scorer(options)
+    if not scorer.model.labels:
+        raise InputError(f"{options.model}: predicts no classes, so no label is more or less sure; name another model")
+    scorer.budget.reserve("the rows asked for", ROW_BYTES * options.n)
+    chosen, line, n_rows = SmallestMargins(options.n), Line(sys.stderr, options.quiet), 0
+    for scores in pieces:
+        missing = np.flatnonzero(~has_label(scores.labels))
+        margins = margins_of(scores.values[missing], scorer.model.multilabel)
+        chosen.add(margins, n_rows + 1 + missing)
+        n_rows += len(scores.labels)
+        line.show(f"{n_rows:,} rows scored")
+    line.close()
+    if not chosen.n_added:
+        raise InputError(f"{options.pool}: each of its {n_rows:,} rows has a label; there is nothing to ask")
+    numbers = chosen.rows.tolist()
+    if "rows" in outputs:
+        with written_text(outputs["rows"], options.overwrite) as file:
+            file.writelines(f"{number}\n" for number in numbers)
+    figures = {"pool": options.pool, "model": options.model, "rows_without_label": chosen.n_added, "rows": numbers,
+               "margins": chosen.margins.tolist()}  # fmt: skip
+    if not emit_json(options, figures):
+        if "rows" not in outputs:
+            print("\n".join(map(str, numbers)))
+        told = sys.stdout if "rows" in outputs else sys.stderr
+        print(f"{len(numbers):,} of {chosen.n_added:,} rows without a label, with margins from {chosen.margins[0]:.4g} "
+              f"to {chosen.margins[-1]:.4g}", file=told)  # fmt: skip
+    print_written(options, outputs)
+    return 0
+
+
+def pool_scorer(options):
+    """(the scorer of the pool's rows, their scores piece by piece)."""
+    settings = {name: value for name, value in chosen_values(options, all_choices()).items() if name in PREDICTED}
+    from blocksvm.model.scoring import StoreScorer, TextScorer, read_already
+
+    threads = n_threads(options.threads)
+    if read_already([options.pool], settings):
+        store_scorer = StoreScorer(options.model, options.pool, options.memory, n_jobs=threads)
+        return store_scorer, store_scorer.scores()
+    scorer = TextScorer(options.model, options.memory, options.format, settings, threads)
+    return scorer, scorer.scores([options.pool])
+
 
 if __name__ == "__main__":
     run(main)

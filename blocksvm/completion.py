@@ -1,7 +1,72 @@
-"""python -m blocksvm.completion: commands/completion.py."""
+"""blocksvm completion: a script that lets a shell complete the commands and their options."""
 
-from blocksvm.cli.console import run
-from blocksvm.commands.completion import main
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from inspect import signature
+
+from blocksvm.base.errors import InputError
+from blocksvm.cli.commands import COMMANDS, module_of
+from blocksvm.cli.console import Parser, run
+
+SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
+EPILOG = """add to the file that your shell reads at its start:
+  bash    eval "$(blocksvm completion bash)"
+  fish    blocksvm completion fish | source
+  zsh     save the script as _blocksvm in a folder of fpath
+  tcsh    blocksvm completion tcsh > ~/.blocksvm.tcsh; source ~/.blocksvm.tcsh
+  powershell  blocksvm completion powershell | Out-String | Invoke-Expression
+The first lines of the script say more about each shell.
+"""
+
+
+def parser() -> Parser:
+    p = Parser(
+        "completion",
+        "Print a script with which a shell completes commands, options and their values:\n"
+        "bash, zsh, fish, tcsh or PowerShell.",
+        EPILOG,
+    )
+    p.add_argument("shell", choices=SHELLS, help="your shell")
+    return p
+
+
+def commands() -> argparse.ArgumentParser:
+    """One parser of all commands; those that have other options for each solver have the options of all."""
+    from blocksvm.base.settings import Setting, Settings
+    from blocksvm.cli.options import add_settings
+    from blocksvm.online.learner import COMMON_SETTINGS, SHARED
+    from blocksvm.online.methods import NAMES, get_method
+
+    settings: dict[str, Setting] = {}
+    for setting in (*SHARED, *(one for name in NAMES for one in get_method(name).settings)):
+        before = settings.setdefault(setting.name, setting)
+        settings[setting.name] = replace(before, choices=tuple(dict.fromkeys(before.choices + setting.choices)))
+    whole = argparse.ArgumentParser("blocksvm")
+    subparsers = whole.add_subparsers()
+    for name, summary in COMMANDS.items():
+        make = module_of(name).parser
+        of_solvers = "settings" in signature(make).parameters
+        parents = [make("the solver", Settings()) if of_solvers else make()]
+        if of_solvers:
+            more = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
+            left_out = COMMON_SETTINGS.names() if name == "regret" else ()
+            add_settings(more, "settings", Settings(tuple(settings.values())).without(*left_out))
+            parents.append(more)
+        subparsers.add_parser(name, help=summary, parents=parents, add_help=False)
+    return whole
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        import shtab
+    except ImportError:
+        raise InputError("completion needs shtab; install it with pip install shtab") from None
+    print(shtab.complete(commands(), options.shell), end="")
+    return 0
+
 
 if __name__ == "__main__":
     run(main)

@@ -1,7 +1,261 @@
-"""python -m blocksvm.cv: commands/cv.py."""
+"""blocksvm cv: choose C by cross-validation, many problems in each reading of a store."""
 
-from blocksvm.cli.console import run
-from blocksvm.commands.cv import main
+from __future__ import annotations
+
+import math
+import sys
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.settings import Settings
+from blocksvm.cli.console import Interrupted, Parser, catch_signals, duration, run, seed, size
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.options import (
+    UNCONVERGED,
+    add_objects,
+    add_settings,
+    add_threads,
+    chosen_values,
+    unlimited,
+    value_of,
+)
+from blocksvm.cli.outputs import outputs_of, print_written
+from blocksvm.problems.problem_settings import WITH_CLASSES
+from blocksvm.training.run_settings import ROUNDING, RUN_SETTINGS
+
+EXAMPLES = """examples:
+  blocksvm cv store.h5
+  blocksvm cv store.h5 --folds 10 -C 0.01:100:9 --figure cv.png --refit model.h5
+  blocksvm cv store.h5 --groups authors.txt     (an author's rows stay together)
+"""
+OF_PROBLEM = [name for name in WITH_CLASSES.names() if name not in ("C", "lam")]
+TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
+SOLVERS = ("dual-cd", "newton", "auto")
+CHOICES = ("accuracy", "auc", "loss", "rmse")
+
+
+def parser() -> Parser:
+    p = Parser(
+        "cv", "Choose C by cross-validation: for each C and fold a model is trained to a\ncertified gap on the "
+        "rows outside of the fold, and scored on the rows in it.", EXAMPLES,
+    )  # fmt: skip
+    p.add_argument("store", metavar="STORE.h5", help="the store, made by blocksvm split")
+    what = p.add_argument_group("folds and values of C")
+    what.add_argument("--folds", type=int, default=5, metavar="K", help="number of folds (default 5)")
+    what.add_argument("-C", metavar="C,C,...|LOW:HIGH:N", help="values of C, or N values from LOW to HIGH by equal "
+                      "factors (default 0.01,0.03,0.1,0.3,1,3,10,30)")  # fmt: skip
+    what.add_argument(
+        "--groups", metavar="FILE", help="file with a line for each row; rows of equal lines go to one fold"
+    )
+    what.add_argument("--at-once", type=int, default=3, metavar="N",
+                      help="values of C trained in one reading, if the memory allows (default 3)")  # fmt: skip
+    p.add_argument("--solver", choices=SOLVERS, default=SOLVERS[0], help="as for train (default dual-cd)")
+    add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass"))
+    p.add_argument("--epsilon", metavar="E", help="for regression: largest error that costs nothing (default 0.1)")
+    add_settings(p, "the runs", RUN_SETTINGS, None, TYPES)
+    machine = p.add_argument_group("the machine")
+    add_threads(machine)
+    add_objects(p)
+    then = p.add_argument_group("what to write")
+    then.add_argument(
+        "--select", choices=CHOICES, help="measure by which C is chosen (default accuracy; for real targets rmse)"
+    )
+    then.add_argument("--refit", metavar="MODEL.h5", help="train on all rows with the chosen C, and write the model")
+    add_json(then, "all figures")
+    then.add_argument("--figure", metavar="FILE.png", help="draw the figures (needs matplotlib)")
+    then.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    return p
+
+
+def values_of(text: str) -> list[float]:
+    """Of C: numbers with commas between them, or LOW:HIGH:N, so many from one to the other by equal factors, each
+    rounded to the digits that are printed, so that a printed C is the one that was trained with."""
+    if ":" not in text:
+        return [float(part) for part in text.split(",")]
+    low, high, count = text.split(":")
+    least, largest, n = float(low), float(high), int(count)
+    if not 0.0 < least < largest < math.inf or not 2 <= n <= 1000:
+        raise ValueError
+    return [float(f"{least * (largest / least) ** (k / (n - 1)):g}") for k in range(n)]
+
+
+def path_of(text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        return values_of(text)
+    except ValueError:
+        raise InputError(f"-C {text}: expected numbers with commas between them, such as 0.1,1,10, or LOW:HIGH:N, such "
+                         "as 0.01:100:9") from None  # fmt: skip
+
+
+def parsed(arguments: list[str]):
+    """(options, the settings of the loss that they name)."""
+    name, of_loss = value_of(arguments, "--loss"), Settings()
+    if name is not None:
+        from blocksvm.losses import get_loss
+
+        of_loss = get_loss(name).settings
+    p = parser()
+    if of_loss.names():
+        add_settings(p, "the loss", of_loss.without("epsilon"))
+    return p.parse_args(arguments), of_loss
+
+
+def main(arguments: list[str]) -> int:
+    options, of_loss = parsed(arguments)
+    from blocksvm.base.outputs.writing import written_whole
+
+    path = path_of(options.C)
+    named = {"model": options.refit, "figure": options.figure}
+    outputs = outputs_of(options, [options.store, options.groups], named)
+    settings = {name: getattr(options, name, None) for name in ("solver", *OF_PROBLEM, "epsilon", *of_loss.names())}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    settings |= chosen_values(options, RUN_SETTINGS)
+    stop = catch_signals()
+    from blocksvm.store.reader import Store
+    from blocksvm.validation.path import PATH
+
+    with Store(options.store) as store:
+        check_select(options.select, store, settings.get("loss"))
+        cv = validated(options, store, path or PATH, stop=stop, **settings)
+        if cv.status == "interrupted":
+            raise Interrupted("interrupted; no results were written")
+        best = cv.best(options.select)
+        figures = cv.described() | {"store": options.store, "best": cv.path[best]}
+        missed = shortfall(cv, cv.settings["tol"])
+        if not emit_json(options, figures):
+            by = options.select or ("rmse" if cv.real else "accuracy")
+            of_best = [f"-C {cv.path[best]:g}: {by} {cv.mean(by)[best]:.5f}"]
+            print("\n".join(missed + (of_best if options.quiet else shown(cv, best, by))))
+        if "figure" in outputs:
+            from blocksvm.validation.validation_figure import draw
+
+            with written_whole(outputs["figure"], options.overwrite) as file:
+                draw(cv, file)
+        if "model" in outputs:
+            from blocksvm.api.fit import fit
+
+            fitted = fit(store, C=cv.path[best], stop=stop, n_jobs=options.threads or -1, **settings)
+            if fitted.status == "interrupted":
+                raise Interrupted("interrupted; no model was written")
+            fitted.save(outputs["model"], options.overwrite)
+            if fitted.result.advice is not None:
+                missed = [f"{outputs['model']}: {fitted.result.advice}"]
+                print(missed[0], file=sys.stderr)
+    print_written(options, outputs)
+    return UNCONVERGED if missed and unlimited(options, cv.status) else 0
+
+
+def shortfall(cv, tol: float) -> list[str]:
+    """A sentence where problems have not reached their gap, as lines."""
+    n = int((cv.rel_gap > tol).sum())
+    if not n:
+        return []
+    more = "" if cv.status == ROUNDING else "raise --max-outer, "
+    return [f"not converged: {n} of {cv.rel_gap.size} problems have a gap above --tol {tol:g}; {more}"
+            "leave the largest C out, or scale the rows (split --scale max-abs)"]  # fmt: skip
+
+
+def check_select(measure: str | None, store, loss: str | None) -> None:
+    """InputError where the models of a loss have no such measure on the rows of a store."""
+    from blocksvm.losses import get_loss
+
+    binary = store.labels is not None and store.labels.binary
+    of_classes = ("accuracy", "auc", "loss") if binary else ("accuracy", "loss")
+    measures = ("loss", "rmse") if get_loss(loss or "hinge").of_numbers else of_classes
+    if measure not in (None, *measures):
+        raise InputError(
+            f"--select {measure}: is no measure of these rows and this loss; choose {' or '.join(measures)}"
+        )
+
+
+def validated(options, store, path: list[float], **more):
+    """The cross-validation that options name."""
+    from blocksvm.cli.display.line import Line
+    from blocksvm.validation.cross import cross_validate
+
+    if not options.quiet:
+        print(f"{options.store}: {store.n_samples:,} rows, {store.n_features:,} features, "
+              f"{store.n_nonzeros:,} nonzeros; {options.folds} folds", file=sys.stderr)  # fmt: skip
+    line = Line(sys.stderr, options.quiet)
+    cv = cross_validate(
+        store, path, options.folds, groups=options.groups, at_once=options.at_once, on_event=CvProgress(line).show,
+        n_jobs=options.threads or -1, **more,
+    )  # fmt: skip
+    line.close()
+    return cv
+
+
+class CvProgress:
+    """The line of progress, with the time left once a part of the path is done."""
+
+    def __init__(self, line):
+        from time import perf_counter
+
+        self.line = line
+        self.part, self.done = "", 0
+        self.now = perf_counter
+        self.began: tuple[float, int] | None = None  # when, and how much of the path was done then
+        self.end: float | None = None
+
+    def show(self, event: dict) -> None:
+        from blocksvm.cli.display.number_texts import clock
+
+        if event["event"] == "part":
+            low, high = event["path"][0], event["path"][-1]
+            self.part = f"C {low:g}" if low == high else f"C {low:g} to {high:g}"
+            self.part += f" ({event['done'] + len(event['path'])} of {event['of']})"
+            now, self.done = self.now(), event["done"]
+            if self.began and self.done > self.began[1]:
+                self.end = now + (now - self.began[0]) / (self.done - self.began[1]) * (event["of"] - self.done)
+        elif event["event"] == "outer":
+            self.began = self.began or (self.now(), self.done)  # kernels have been compiled
+            gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
+            reached = f", gap {gap:.1e}" if gap is not None else ""
+            left = "" if self.end is None else f", {clock(max(0.0, self.end - self.now()))} left"
+            self.line.show(f"{self.part}: iteration {event['outer']}{reached}, {event['classes_done']} done{left}")
+
+
+def shown(cv, best: int, by: str | None = None) -> list[str]:
+    """The figures as lines for a person: mean over the folds and their standard deviation, the largest gap.  by: the
+    measure of the best."""
+    import numpy as np
+
+    from blocksvm.cli.display.number_texts import fitted, number_of
+
+    names = ["rmse", "loss"] if cv.real else ["accuracy", "loss"]
+    names += ["auc"] if not np.isnan(cv.auc).all() else []
+    rows = [["C", *(part for name in names for part in (name, "+-")), "gap", ""]]
+    for number, C in enumerate(cv.path):
+        cells = []
+        for name in names:
+            values = getattr(cv, name)[number]
+            spread = spread_of(values)
+            cells += [fitted(cv.mean(name)[number], 8, places=5), fitted(spread, 8, places=5)]
+        marks = "best" if number == best else ""
+        rows.append([f"{C:g}", *cells, f"{cv.rel_gap[number].max():.1e}", marks])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    by = by or names[0]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    near = np.abs(cv.mean(by) - cv.mean(by)[best]) <= spread_of(getattr(cv, by)[best])
+    if near.sum() > 1:
+        least = min(C for C, is_near in zip(cv.path, near, strict=True) if is_near)
+        lines.append(f"{near.sum()} values of C lie within the spread (+-) of the best; the smallest is -C {least:g}")
+    lacking = [str(fold + 1) for fold in np.flatnonzero(np.isnan(cv.auc[0])).tolist()] if "auc" in names else []
+    if lacking:
+        lines.append(f"auc: the rows of fold {', '.join(lacking)} are of one class, so that its mean leaves them out")
+    problems = len(cv.path) * cv.folds
+    lines.append(f"{problems} problems in {cv.seconds:.1f}s and {number_of(round(cv.readings), 'reading')} of the rows")
+    return lines
+
+
+def spread_of(values) -> float:
+    """The standard deviation of the figures of the folds that have one; 0 of a single one."""
+    import numpy as np
+
+    there = values[~np.isnan(values)]
+    return float(np.std(there, ddof=1)) if len(there) > 1 else 0.0
+
 
 if __name__ == "__main__":
     run(main)

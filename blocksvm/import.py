@@ -1,7 +1,44 @@
-"""python -m blocksvm.import: commands/import_model.py."""
+"""blocksvm import: a model that LIBLINEAR trained, as a model of ours."""
 
-from blocksvm.cli.console import run
-from blocksvm.commands.import_model import main
+from __future__ import annotations
+
+from blocksvm.cli.console import Parser, run, size
+from blocksvm.cli.outputs import outputs_of, print_results
+
+EPILOG = """example:
+  blocksvm import liblinear.model model.h5
+"""
+
+
+def parser() -> Parser:
+    p = Parser(
+        "import", "Convert a model that LIBLINEAR trained, for predict, info, export and --prior.\n"
+        "Its labels are put in rising order; its feature indices become feature ids.", EPILOG,
+    )  # fmt: skip
+    p.add_argument("file", metavar="FILE", help="the model file that LIBLINEAR's train wrote")
+    p.add_argument("model", metavar="MODEL.h5", help="the model to write")
+    p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
+    p.add_argument("--overwrite", action="store_true", help="replace an existing model")
+    return p
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    from blocksvm.base.labels import listed
+    from blocksvm.exchange.forms import import_model
+
+    outputs_of(options, [options.file], {"model": options.model})
+    model = import_model(options.file, memory=options.memory)
+    model.save(options.model, options.overwrite)
+    what = (
+        f"labels {listed(model.labels[:5])}{', ...' if len(model.labels) > 5 else ''}"
+        if model.labels
+        else "real targets"
+    )
+    lines = [f"{len(model.feature_ids):,} features with a weight, {what}", f"model written to {options.model}"]
+    print_results(options, lines)
+    return 0
+
 
 if __name__ == "__main__":
     run(main)

@@ -1,7 +1,97 @@
-"""python -m blocksvm.info: commands/info.py."""
+"""blocksvm info: what a store, a model or a checkpoint holds."""
 
-from blocksvm.cli.console import run
-from blocksvm.commands.info import main
+from __future__ import annotations
+
+import sys
+
+from blocksvm.base.errors import InputError, printable
+from blocksvm.base.objects.remote_path import place
+from blocksvm.cli.console import Parser, run
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.options import add_objects
+from blocksvm.cli.outputs import outputs_of
+
+
+def parser() -> Parser:
+    p = Parser("info", "Describe a store, a model or a checkpoint.")
+    p.add_argument("file", metavar="FILE.h5", help="a store, a model or a checkpoint")
+    p.add_argument("--verify", action="store_true", help="read all of the file and compare it with its checksums")
+    p.add_argument(
+        "--top", type=int, metavar="N", help="for a model: list the N features of the largest weights, by class"
+    )
+    add_json(p, "the description")
+    p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
+    add_objects(p)
+    return p
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    outputs_of(options, [options.file])
+
+    from blocksvm.store.hdf5_files import MAKERS, open_hdf5, read_meta, text_attribute, version_attribute
+
+    path = place(options.file)
+    with open_hdf5(path, *MAKERS) as file:
+        kind = text_attribute(file, "blocksvm")
+        version = version_attribute(file)
+        meta = read_meta(file)
+    if options.verify:
+        verify(path, kind, options)
+    top = None if options.top is None else strongest_weights(path, kind, options.top)
+    from blocksvm.cli.display.file_lines import all_settings, description_lines, weight_lines
+    from blocksvm.store.descriptions import as_json
+
+    if options.json:
+        about = as_json(meta) | ({"settings": all_settings(meta)} if hasattr(meta, "method") else {})
+        figures = {"kind": kind, "format_version": version, "bytes": path.stat().st_size, **about}
+        if top is not None:
+            figures["top"] = [{"label": label, "features": [vars(one) for one in features]} for label, features in top]
+        if emit_json(options, figures):
+            return 0
+    for name, value in description_lines(kind, meta, path.stat().st_size):
+        print(f"{name:<14} {printable(str(value))}")
+    if options.verify:
+        print(f"{'verified':<14} every checksum matches")
+    for line in weight_lines(top or []):
+        print(line)
+    return 0
+
+
+def strongest_weights(path, kind: str, n: int) -> list:
+    """The n features of the largest weights of a model, by label."""
+    if n < 1:
+        raise InputError(f"--top {n}: must be 1 or more")
+    if kind != "model":
+        raise InputError(f"{path}: is a {kind}; --top lists the weights of a model")
+    from blocksvm.model.feature_names import strongest
+
+    return strongest(path, n)
+
+
+def verify(path, kind: str, options) -> None:
+    """InputError unless all that matters in the file is sound."""
+    if kind == "store":
+        from blocksvm.cli.display.line import Line
+        from blocksvm.store.reader import Store
+
+        line = Line(sys.stderr, options.quiet)
+
+        def show(done: int, total: int) -> None:
+            line.show(f"verifying chunk {done:,} of {total:,}")
+
+        with Store(path) as store:
+            store.verify(show)
+        line.close()
+    elif kind == "structure":
+        from blocksvm.structured.model import load_structured
+
+        load_structured(path)
+    else:
+        from blocksvm.model.solver_state import verify_state
+
+        verify_state(path)
+
 
 if __name__ == "__main__":
     run(main)

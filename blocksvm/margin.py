@@ -1,7 +1,186 @@
-"""python -m blocksvm.margin: commands/margin.py."""
+"""blocksvm margin: the maximum margin of a store's rows, certified, and its support vectors."""
 
-from blocksvm.cli.console import run
-from blocksvm.commands.margin import main
+from __future__ import annotations
+
+import sys
+
+from blocksvm.cli.console import Interrupted, Parser, catch_signals, duration, run, seed, size
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.options import UNCONVERGED, add_objects, add_settings, chosen_values, unlimited
+from blocksvm.cli.outputs import outputs_of, print_written
+from blocksvm.theory.margin_settings import MARGIN_SETTINGS
+from blocksvm.training.run_settings import ROUNDING
+
+EXAMPLES = """examples:
+  blocksvm margin store.h5
+  blocksvm margin store.h5 -C 1 --figure margins.png --support-vectors sv.csv
+"""
+TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
+LISTED = 10  # support vectors that are printed
+
+
+def parser() -> Parser:
+    p = Parser(
+        "margin", "Find the plane of the largest margin between two classes, certified from both\n"
+        "sides, or evidence that no plane separates them; with -C the soft margin.\n"
+        "Show its support vectors, how well the optimality conditions are met, and the\n"
+        "mistakes of the perceptron beside Novikoff's bound.", EXAMPLES,
+    )  # fmt: skip
+    p.add_argument("store", metavar="STORE.h5", help="a store of two classes")
+    add_settings(p, "settings", MARGIN_SETTINGS, None, TYPES)
+    add_objects(p)
+    p.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: the system's)")
+    what = p.add_argument_group("what to write")
+    add_json(what, "all figures")
+    what.add_argument("--figure", metavar="FILE.png", help="draw the distribution of the margins (needs matplotlib)")
+    what.add_argument(
+        "--support-vectors",
+        metavar="FILE.csv",
+        help="write every support vector: its file and line, label, alpha, margin",
+    )
+    what.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    return p
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    import csv
+    from contextlib import ExitStack
+
+    from blocksvm.base.labels import label_text
+    from blocksvm.base.outputs.writing import written_text, written_whole
+
+    named = {"figure": options.figure, "support vectors": options.support_vectors}
+    outputs = outputs_of(options, [options.store], named)
+    settings = MARGIN_SETTINGS.checked(chosen_values(options, MARGIN_SETTINGS), "margin")
+    stop = catch_signals()
+    from blocksvm.cli.display.line import Line
+    from blocksvm.cli.display.number_texts import sizes
+    from blocksvm.store.reader import Store
+    from blocksvm.theory.margin import maximum_margin
+
+    line = Line(sys.stderr, options.quiet)
+    with Store(options.store) as store, ExitStack() as stack:
+        if not options.quiet:
+            print(f"{options.store}: {sizes(store.n_samples, store.n_features, store.n_nonzeros)}", file=sys.stderr)
+        listed = None
+        if options.support_vectors:
+            file = stack.enter_context(written_text(outputs["support vectors"], options.overwrite))
+            listing = csv.writer(file, lineterminator="\n")
+            listing.writerow(("row", "label", "alpha", "margin"))
+
+            def listed(one) -> None:
+                listing.writerow((one.origin, label_text(one.label), f"{one.alpha:.17g}", f"{one.margin:.17g}"))
+
+        report = maximum_margin(
+            store,
+            on_event=MarginProgress(line).show,
+            stop=stop,
+            on_support_vector=listed,
+            temp=options.temp,
+            **settings,
+        )
+        line.close()
+        if report is None:
+            raise Interrupted("interrupted; nothing was written")
+        labels = store.labels.values
+    if not emit_json(options, {"store": options.store} | report.described()):
+        print("\n".join(shown(report)))
+    if "figure" in outputs:
+        from blocksvm.theory.margin import draw
+
+        with written_whole(outputs["figure"], options.overwrite) as file:
+            draw(report, labels, file)
+    print_written(options, outputs)
+    return UNCONVERGED if report.limited and unlimited(options, report.status) else 0
+
+
+class MarginProgress:
+    """The line of progress."""
+
+    def __init__(self, line):
+        self.line = line
+        self.bounds = ""
+        self.what = ""
+
+    def show(self, event: dict) -> None:
+        if event["event"] == "soft-margin":
+            self.what = f"C {event['C']:.3g} to a gap of {event['tol']:.0e}"
+        elif event["event"] == "bounds":
+            low = f"from {event['lower']:.4g} " if event["lower"] > 0.0 else ""
+            self.bounds = f"margin {low}to {event['upper']:.4g}; "
+        elif event["event"] == "start" and event["solver"].startswith("perceptron"):
+            self.what = "the perceptron"
+        elif event["event"] == "outer":
+            self.line.show(f"{self.bounds}{self.what}: outer iteration {event['outer']}")
+
+
+def shown(report) -> list[str]:
+    """The report as lines for a person."""
+    from blocksvm.base.labels import label_text
+    from blocksvm.cli.display.number_texts import number_of
+
+    limited = (
+        "not converged: rounding ended a training above its gap; scale the rows"
+        if report.status == ROUNDING
+        else "not converged: a training ended at --max-outer or --max-seconds, above its gap; raise it, or scale the "
+        "rows"
+    )
+    lines = ([limited] if report.limited else []) + margin_lines(report)
+    for pair in report.contradictions:
+        first, second = label_text(pair.first_label), label_text(pair.second_label)
+        lines.append(f"            the same but for their labels: {pair.first} ({first}) and {pair.second} ({second})")
+    if not report.hard or report.separable:
+        lines += condition_lines(report)
+    look = report.look
+    lines.append(f"alpha       {look.at_zero:,} rows at 0, {look.free:,} free, {look.at_bound:,} at the bound")
+    perceptron = report.perceptron
+    if perceptron is not None:
+        ended = "the last epoch made none" if perceptron["separated"] else "every epoch made some"
+        most = "" if perceptron["bound"] is None else f"; Novikoff: at most {perceptron['bound']:,.0f}"
+        epochs = "1 epoch" if perceptron["epochs"] == 1 else f"{perceptron['epochs']} epochs"
+        lines.append(f"perceptron  {perceptron['mistakes']:,} mistakes in {epochs}, {ended}{most}")
+    if report.support:
+        lines += ["", "support vectors of the largest alpha:", "       alpha       margin  label  row"]
+        lines += [
+            f"{v.alpha:12.5g} {v.margin:12.6g}  {label_text(v.label):>5}  {v.origin}" for v in report.support[:LISTED]
+        ]
+        lines.append("")
+    lines.append(f"{report.seconds:.1f}s and {number_of(report.readings, 'reading')} of the rows")
+    return lines
+
+
+def margin_lines(report) -> list[str]:
+    look = report.look
+    wrong = "1 row" if look.errors == 1 else f"{look.errors:,} rows"
+    if not report.hard:
+        margin = f"{report.gamma:.6g} = 1 / ||w||, soft, C {report.C:g}"
+        return [f"margin      {margin}", f"            {wrong} on the wrong side of the plane"]
+    if report.separable:
+        more = "" if report.settled else "; not as near as asked for: the search came to its end"
+        bounds = f"{look.lower:.6g} to {look.upper:.6g} (this plane's, and the most that there can be{more})"
+        return ["separable   yes: every row lies on its own side of the plane", f"margin      {bounds}"]
+    of_norms = f", {look.upper / report.radius:.1e} of the largest norm" if report.radius else ""
+    answer = "no" if report.separable is False else "by no plane that was found"
+    return [
+        f"separable   {answer}; none has a margin above {look.upper:.3g}{of_norms}",
+        f"            the soft margin at C {report.C:.3g} leaves {wrong} on the wrong side",
+    ]
+
+
+def condition_lines(report) -> list[str]:
+    """The residuals of the conditions of Karush, Kuhn and Tucker, as lines."""
+    look = report.look
+    name, total = ("sum alpha", look.sum_alpha) if report.hard else ("sum alpha (1 - xi)", look.sum_alpha_slack)
+    bound = "" if report.hard else f", |(C - alpha) xi| {look.bound_slackness:.1e}"
+    return [
+        f"bias        {look.bias * look.scale:.6g}",
+        f"||w||^2     {(look.norm * look.scale) ** 2:.8g}; {name} {total:.8g}",
+        f"KKT         stationarity {look.stationarity:.1e}, sum alpha y {look.imbalance:.1e}, feasibility "
+        f"{look.primal_infeasibility:.1e} and {look.infeasibility:.1e},",
+        f"            slackness |alpha (m - 1 + xi)| {look.slackness:.1e}{bound}",
+    ]
+
 
 if __name__ == "__main__":
     run(main)

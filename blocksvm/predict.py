@@ -1,7 +1,240 @@
-"""python -m blocksvm.predict: commands/predict.py."""
+"""blocksvm predict: labels or decision values of text or a store under a model."""
 
-from blocksvm.cli.console import run
-from blocksvm.commands.predict import main
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.objects.remote_path import file_size
+from blocksvm.cli.console import Parser, run, size
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.options import (
+    add_cluster,
+    add_format,
+    add_objects,
+    add_settings,
+    add_threads,
+    chosen_values,
+    cluster_of,
+    files_named,
+    n_threads,
+)
+from blocksvm.cli.outputs import outputs_of, print_results
+from blocksvm.cli.standard import is_closed
+from blocksvm.formats.choices import PREDICTED, all_choices
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from blocksvm.model.scoring import Scores, StoreScorer, TextScorer
+
+SMALL = 1 << 22  # bytes: a piece of text
+LABELS_SHOWN = 10
+EPILOG = """Where the rows have labels, accuracy and other measures are printed.
+Without OUTPUT predictions go to standard output and measures to standard error.
+
+examples:
+  blocksvm predict model.h5 new.svm predictions.txt
+  blocksvm predict model.h5 test.h5 p.txt --probabilities
+  blocksvm predict model.h5 new.svm --scores > scores.txt
+  blocksvm predict model.h5 new.svm --explain 5
+"""
+
+
+def parser() -> Parser:
+    p = Parser("predict", "Predict the labels of text, plain or compressed, or of a store.", EPILOG)
+    p.add_argument("model", metavar="MODEL.h5", help="a model of train, stream or import")
+    p.add_argument("input", metavar="INPUT", help="text with or without labels (- for standard input), a folder or a "
+                   "quoted pattern of such files, or a store")  # fmt: skip
+    p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the predictions, a line for each row")
+    add_format(p.add_argument_group("the input"), "that of the training data")
+    add_settings(p, "where the input is written otherwise than the training data", all_choices(), PREDICTED)
+    what = p.add_argument_group("what to write")
+    which = what.add_mutually_exclusive_group()
+    which.add_argument("--scores", action="store_true", help="write decision values instead of labels, one a class")
+    which.add_argument(
+        "--probabilities", action="store_true",
+        help="write the probability of each label, in rising order of the labels (for models of the logistic loss and "
+        "calibrated ones)",
+    )  # fmt: skip
+    what.add_argument(
+        "--explain", type=int, metavar="N",
+        help="write the N features that contribute most to each decision value, as name:contribution, and the bias",
+    )  # fmt: skip
+    add_json(what, "the measures")
+    what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
+    about = p.add_argument_group("the model")
+    about.add_argument(
+        "--loss",
+        metavar="LOSS",
+        help="for probabilities by a loss outside the package: its place, whose code may then run",
+    )
+    machine = p.add_argument_group("the machine")
+    machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
+    add_threads(machine)
+    add_cluster(p, "score a store", copies=True)
+    add_objects(p)
+    return p
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    from blocksvm.model.model_file import describe_model
+    from blocksvm.model.probabilities import known_link, link_of
+
+    description = describe_model(options.model)
+    if options.loss not in (None, trained_loss := description.method.loss):
+        raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {trained_loss}; leave it out")
+    link = link_of(description, options.model) if options.probabilities else known_link(description)
+    inputs = files_named([options.input], options.quiet)
+    output = predictions_of(options, inputs)
+    scorer, pieces = scorer_of(options, inputs, description, link)
+    from blocksvm.model.measures import measures_of
+
+    measures = measures_of(scorer.model, link, scorer.budget)
+    if not options.quiet:
+        from blocksvm.cli.display.number_texts import megabytes
+
+        used, total = (megabytes(n) for n in (sum(scorer.budget.used.values()), options.memory))
+        print(f"{options.model}: {description.n_features:,} features; memory {used} of {total}", file=sys.stderr)
+        if scorer.note:
+            print(scorer.note, file=sys.stderr)
+    write_predictions(options, output, pieces, scorer, measures, link if options.probabilities else None)
+    if not options.quiet:
+        show_remarks(options, scorer)
+    show_measures(options, output, scorer, measures)
+    return 0
+
+
+def predictions_of(options, inputs: list[str]) -> Path | None:
+    """The file for the predictions, None where they go to standard output; InputError where they cannot be written."""
+    outputs = outputs_of(options, [options.model, *inputs], {"predictions": options.output})
+    if "predictions" not in outputs and options.json == "-":
+        raise InputError("--json goes to standard output, where the predictions go; name an OUTPUT for these")
+    if "predictions" not in outputs and is_closed(sys.stdout):
+        raise InputError("standard output is closed; name an OUTPUT for the predictions")
+    return outputs.get("predictions")
+
+
+def scorer_of(options, inputs: list[str], description, link) -> tuple[TextScorer | StoreScorer, Iterator[Scores]]:
+    """The scorer of the inputs' rows, and their scores, piece by piece."""
+    settings = {name: value for name, value in chosen_values(options, all_choices()).items() if name in PREDICTED}
+    from blocksvm.model.scoring import StoreScorer, TextScorer, read_already
+
+    store = read_already(inputs, settings)
+    cluster = cluster_of(options)
+    if cluster is not None and not store:
+        raise InputError(f"--cluster: its workers score a store; split {options.input} first")
+    if cluster is not None and options.threads is not None:
+        raise InputError("--threads: workers have as many as their cluster gives them; leave it out")
+    threads = 1 if cluster is not None else threads_for(options, inputs)
+    if not store:
+        text_scorer = TextScorer(options.model, options.memory, options.format, settings, threads, options.explain)
+        return text_scorer, text_scorer.scores(inputs)
+    labels, sets = description.labels, description.multilabel
+    by_values = options.scores or len(labels) in (0, 2) or sets or link is not None
+    more = {"with_values": by_values, "explain": options.explain}
+    scorer = StoreScorer(options.model, inputs[0], options.memory, n_jobs=threads, **more)
+    if cluster is not None:
+        from blocksvm.cluster.scoring_job import scoring_by
+
+        return scorer, scorer.scores(partial(scoring_by, cluster, scorer, options.model, more))
+    return scorer, scorer.scores()
+
+
+def threads_for(options, inputs: list[str]) -> int:
+    """As many as are asked for, by default one a processor, or one alone where there is little to read."""
+    sizes = [file_size(name) if name != "-" else None for name in inputs]
+    small = None not in sizes and sum(sizes) < SMALL
+    return 1 if options.threads is None and small else n_threads(options.threads)
+
+
+def write_predictions(options, output, pieces: Iterator[Scores], scorer, measures, link) -> None:
+    """Write a line for each row, and count what it is worth; link: of probabilities, where these are written."""
+    from contextlib import ExitStack
+
+    from blocksvm.base.outputs.writing import written_text
+    from blocksvm.cli.display.line import Line
+
+    line, model = Line(sys.stderr, options.quiet), scorer.model
+    with ExitStack() as stack:
+        target = sys.stdout
+        if output is not None:
+            target = stack.enter_context(written_text(output, options.overwrite))
+        for scores in pieces:
+            numbers = scores.values if options.scores or not model.labels else None
+            if link is not None:
+                numbers = link(scores.values)
+            texts = written(scores, model, numbers)
+            for text in [explained(texts, scores.contributions, scorer.explainer)] if options.explain else texts:
+                target.write(text)
+            measures.count(scores)
+            line.show(f"{measures.rows:,} rows predicted")
+    line.close()
+
+
+def show_remarks(options, scorer) -> None:
+    """Print what was left out, or is not as it looks."""
+    if scorer.empty:
+        print(f"{options.input}: {scorer.empty:,} blank line{'s' if scorer.empty > 1 else ''} or comments have no "
+              "prediction: the predictions are those of the rows, in their order", file=sys.stderr)  # fmt: skip
+    for note in scorer.coverage.notes:
+        print(f"note: {note}", file=sys.stderr)
+    if scorer.coverage.warning():
+        print(scorer.coverage.warning(), file=sys.stderr)
+
+
+def show_measures(options, output, scorer, measures) -> None:
+    """Print what the predictions are worth, or write it as ``--json`` says; where there is to be quiet, one line."""
+    if options.json:
+        names = {"model": options.model, "input": options.input, "output": options.output}
+        figures = names | {"rows": measures.rows, "lines_without_row": scorer.empty}
+        if emit_json(options, figures | measures.figures() | scorer.coverage.figures()):
+            return
+    results = sys.stderr if output is None else sys.stdout
+    written = [] if output is None else [f"{measures.rows:,} predictions in {output}"]
+    columns = columns_of(options, scorer.model)
+    last = ["; ".join([*written, *columns])] if written or columns else []
+    print_results(options, [*measures.sentences(), *last], results)
+
+
+def columns_of(options, model) -> list[str]:
+    """What the columns of the predictions are, where there are several."""
+    from blocksvm.base.labels import listed
+
+    labels = model.labels
+    if not (options.probabilities or (options.scores and (len(labels) > 2 or model.multilabel))):
+        return []
+    return [f"columns: {listed(labels[:LABELS_SHOWN])}{', ...' if len(labels) > LABELS_SHOWN else ''}"]
+
+
+def explained(texts: Iterator[str], contributions, explainer) -> str:
+    """The lines of some rows, each followed by its contributions."""
+    lines = "".join(texts).split("\n")[:-1]
+    more = explainer.columns(contributions)
+    return "".join([f"{line}\t{columns}\n" for line, columns in zip(lines, more, strict=True)])
+
+
+def written(scores, model, numbers) -> Iterator[str]:
+    """The lines of some rows, in pieces of bounded size: their ``numbers`` (n,) or (n, k), or (None) labels."""
+    from dataclasses import replace
+
+    from blocksvm.base.labels import label_text
+    from blocksvm.model.prediction_lines import AT_ONCE, label_lines, number_lines
+
+    if numbers is not None:
+        yield from number_lines(numbers)
+    elif model.multilabel:
+        step = max(1, AT_ONCE // len(model.labels))
+        for start in range(0, len(scores.classes), step):
+            part = replace(scores, values=scores.values[start : start + step])
+            yield "".join([label_text(labels) + "\n" for labels in part.predictions(model)])
+    else:
+        yield from label_lines(scores.classes, model.labels)
+
 
 if __name__ == "__main__":
     run(main)

@@ -1,7 +1,246 @@
-"""python -m blocksvm.split: commands/split.py."""
+"""blocksvm split: text, tables and matrices to a store."""
 
-from blocksvm.cli.console import run
-from blocksvm.commands.split import main
+from __future__ import annotations
+
+import sys
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.objects.remote_path import place
+from blocksvm.cli.console import Parser, run, seed, size
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.options import (
+    add_choices,
+    add_format,
+    add_threads,
+    chosen_in,
+    files_named,
+    n_threads,
+    value_of,
+)
+from blocksvm.cli.outputs import outputs_of, print_results
+
+EPILOG = """examples:
+  blocksvm split train.svm.gz store.h5
+  blocksvm split day-*.svm.zst store.h5 --memory 4GB --holdout 0.1 test.h5
+  zcat clicks.gz | blocksvm split - store.h5 --normalize l2
+  blocksvm split today.svm store.h5 --append
+  blocksvm split texts.tsv store.h5 --format documents --idf smooth
+  blocksvm split table.csv store.h5 --scale max-abs
+  blocksvm split test.tsv test.h5 --like store.h5
+  blocksvm split clicks.csv store.h5 --label clicked --categorical 'C*'
+"""
+
+
+def parser(format_name: str | None = None) -> Parser:
+    p = Parser(
+        "split",
+        "Convert text (plain, .gz, .bz2, .xz, .zst, or - for standard input), tables or\nmatrices to a store.",
+        EPILOG,
+    )
+    p.add_argument("inputs", nargs="*", metavar="INPUT", help="files or folders, read one after the other")
+    p.add_argument("store", metavar="STORE.h5", help="the store to write, or to add to (--append)")
+    add_changes(p.add_argument_group("changing a store"))
+    add_rows(p.add_argument_group("the rows"))
+    add_choices(p, format_name)
+    outputs = p.add_argument_group("what to write")
+    outputs.add_argument(
+        "--holdout",
+        nargs=2,
+        metavar=("SHARE", "HOLDOUT.h5"),
+        help="write this share of the rows, e.g. 0.1, to a second store",
+    )
+    add_json(outputs, "the description of the store")
+    outputs.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    machine = p.add_argument_group("the machine")
+    machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
+    add_threads(machine)
+    machine.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: beside the store)")
+    return p
+
+
+def add_changes(changed) -> None:
+    """Add the options that add rows to a store to their group."""
+    changed.add_argument(
+        "--append", action="store_true", help="add the rows to the store, by the settings it was made with"
+    )
+    changed.add_argument(
+        "--append-once",
+        action="store_true",
+        help="the same, but skip an input that was added before (the same name, size and content)",
+    )
+
+
+def add_rows(rows) -> None:
+    """Add the options that say what becomes of the rows to their group."""
+    add_format(rows)
+    rows.add_argument(
+        "--like",
+        metavar="STORE.h5",
+        help="read the rows by the settings, the idf and the scale of that store, e.g. for train --valid",
+    )
+    rows.add_argument("--bits", type=int, metavar="BITS", help="hash feature ids to 2^BITS (default: keep them)")
+    rows.add_argument(
+        "--duplicates",
+        choices=("error", "sum"),
+        help="a feature that occurs twice in a row: an error (default), or sum the values, as always of Vowpal "
+        "Wabbit's text",
+    )
+    rows.add_argument(
+        "--idf",
+        choices=("none", "smooth", "plain"),
+        help="tf-idf: multiply values by ln((1 + rows) / (1 + rows with the feature)) + 1 (smooth), or without the "
+        "ones in the fraction (plain); predict uses the same factors (default none)",
+    )
+    rows.add_argument(
+        "--scale",
+        choices=("none", "max-abs", "deviation"),
+        help="divide the values of each feature by the largest of them, or by their standard deviation with all zeros "
+        "counted, which stay 0; predict divides by the same (default none)",
+    )
+    rows.add_argument(
+        "--normalize",
+        choices=("none", "l2"),
+        help="l2: scale each row to norm 1 (after --idf or --scale, before --min-count; default none)",
+    )
+    rows.add_argument(
+        "--weights", metavar="FILE", help="file of the rows' weights, a number a line, in the order of the rows"
+    )
+    rows.add_argument(
+        "--min-count", type=int, metavar="N", help="drop features that occur in fewer than N rows (default 1)"
+    )
+    rows.add_argument("--dtype", choices=("float32", "float64"), help="precision of the values (default float32)")
+    rows.add_argument(
+        "--codec", choices=("lz4", "none"), default="lz4",
+        help="lz4: compress the rows (default); none: write them as they are, some 1.6 times as large",
+    )  # fmt: skip
+    rows.add_argument("--seed", type=seed, help="seed of the rows' random order (default 0)")
+    rows.add_argument("--keep-order", action="store_true", default=None, help="keep the rows in the order of the text")
+
+
+def main(arguments: list[str]) -> int:
+    options = parser(value_of(arguments, "--format")).parse_args(arguments)
+    options.inputs = files_named(options.inputs, options.quiet)
+
+    options.append |= options.append_once
+    changes = options.append
+    share, held_out = holdout_of(options, changes)
+    # what can be refused is refused before anything is compiled
+    check_options(options, changes)
+    check_files(options, changes, held_out)
+    settings = split_settings(options, changes, share)
+    from blocksvm.cli.display.splitting import SplitDisplay, skipped_lines, split_summary
+    from blocksvm.conversion.convert import extend, split_rows
+    from blocksvm.formats import columns_line
+    from blocksvm.store.descriptions import StoreMeta, typed
+
+    with SplitDisplay(sys.stderr, options.quiet) as display:
+        display.begin(options.inputs, settings)
+        if changes:
+            meta = extend(options.inputs, options.store, settings, display.show, options.append_once)
+        else:
+            meta = split_rows(options.inputs, options.store, settings, held_out, display.show)
+    about = typed(meta, StoreMeta)
+    of_run = {"store": options.store, "holdout": held_out and str(held_out), "seconds": display.seconds}
+    if not emit_json(options, of_run | meta):
+        unchanged = options.append and set(options.inputs) <= set(meta.get("skipped", ()))
+        lines = skipped_lines(options.store, meta, unchanged)
+        if not unchanged:
+            lines += split_summary(place(options.store), about, display.seconds, display.rate(display.seconds))
+        print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])
+    if not options.quiet:
+        if line := columns_line(about.recipe):
+            print_results(options, [line], sys.stderr)
+        for line in next_steps(options.store, about):
+            print(line, file=sys.stderr)
+    return 0
+
+
+def split_settings(options, changes: bool, share: float):
+    """The settings of the conversion, those of a store that is changed or taken as the model among them."""
+    from pathlib import Path
+
+    from blocksvm.conversion.convert import COMMON, settings_from, settings_of_store
+
+    machine = {
+        "memory": options.memory,
+        "n_jobs": n_threads(options.threads),
+        "temp": None if options.temp is None else Path(options.temp),
+        "weights": options.weights,
+        "codec": options.codec,
+    }
+    recipe, choices = {name: getattr(options, name) for name in COMMON}, chosen_in(options)
+    if changes:
+        return settings_of_store(options.store, recipe, choices, **machine)
+    machine |= {"holdout": share, "overwrite": options.overwrite}
+    if options.like is not None:
+        return settings_of_store(options.like, recipe, choices, like=True, **machine)
+    return settings_from(recipe, **machine, options=choices)
+
+
+def holdout_of(options, changes: bool):
+    """(share, path) of the held-out rows, 0 and None where there are none."""
+    if not options.holdout:
+        return 0.0, None
+    if changes:
+        raise InputError("--holdout: is for a new store; add held-out rows to their own store")
+    try:
+        share = float(options.holdout[0])
+    except ValueError:
+        share = -1.0
+    if not 0.0 < share < 1.0:
+        raise InputError(f"--holdout {options.holdout[0]}: the share must lie between 0 and 1, e.g. 0.1")
+    return share, place(options.holdout[1])
+
+
+def check_options(options, changes: bool) -> None:
+    """InputError where options do not fit each other, or a number is out of range."""
+    if options.min_count is not None and options.min_count < 1:
+        raise InputError(f"--min-count {options.min_count}: must be 1 or more")
+    if not options.inputs:
+        what = f"--append: give the text whose rows are added to {options.store}"
+        raise InputError(
+            what if changes else f"{options.store}: give text to read before the store's name (see --help)"
+        )
+    if options.append_once and "-" in options.inputs:
+        raise InputError("--append-once: what standard input holds is known only once it is read; give a file")
+    if changes and options.like is not None:
+        raise InputError("--like: is for a new store; rows are added by the settings of the store itself; leave it out")
+    if options.weights == "-" and "-" in options.inputs:
+        raise InputError("--weights -: standard input holds the rows already; give the weights as a file")
+
+
+def check_files(options, changes: bool, held_out) -> None:
+    """InputError where an input is missing, or an output cannot be written."""
+
+    from blocksvm.base.outputs.checks import check_output
+
+    for name in [*options.inputs, *([options.weights] if options.weights else [])]:
+        if name != "-" and not place(name).exists():
+            raise InputError(f"{name}: no such file")
+    if changes and not place(options.store).exists():
+        raise InputError(f"{options.store}: no such store; make it first, without --append")
+    stores = [path for path in (place(options.store), held_out) if path is not None]
+    outputs_of(options, [*options.inputs, options.weights, *map(str, stores)])
+    for path in stores:
+        check_output(path, options.overwrite or changes, "store")
+
+
+def next_steps(store: str, meta) -> list[str]:
+    """The commands that a store can be trained with as it is; none where training would be refused."""
+    from blocksvm.base.labels import MANY, NUMBERS, SETS, members_of
+
+    labels, kind = meta.labels, meta.label_kind
+    if not meta.n_features or meta.n_unlabelled:
+        return []
+    solver = ""
+    if kind == NUMBERS and (labels is None or len(labels) > MANY):
+        solver = " --loss epsilon-insensitive"
+    elif len(members_of(labels) if kind == SETS else labels or ()) < 2:
+        return []
+    if meta.history:
+        return [f"next: blocksvm train {store} NEW-MODEL.h5 --warm-start MODEL.h5{solver} (of the rows before)"]
+    return [f"next: blocksvm train {store} MODEL.h5{solver}"]
+
 
 if __name__ == "__main__":
     run(main)

@@ -1,7 +1,253 @@
-"""python -m blocksvm.structure: commands/structure.py."""
+"""blocksvm structure: outputs with structure, trained on column text, predicted and evaluated."""
 
-from blocksvm.cli.console import run
-from blocksvm.commands.structure import main
+from __future__ import annotations
+
+import sys
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.settings import Settings
+from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, seed, size
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.options import (
+    UNCONVERGED,
+    add_settings,
+    add_threads,
+    chosen_values,
+    described,
+    value_of,
+)
+from blocksvm.cli.outputs import outputs_of, print_results
+from blocksvm.structured.settings import ALL_LEARNERS, FEATURES, OF_TASKS, RUN, SCORING
+
+ACTIONS = {
+    "train": "learn from a text whose outputs are known",
+    "predict": "predict the outputs of a text",
+    "evaluate": "compare the outputs of a model with those that a text has",
+}
+EXAMPLES = """examples:
+  blocksvm structure train train.txt model.h5 --task chunks
+  blocksvm structure predict model.h5 new.txt predicted.txt
+  blocksvm structure evaluate model.h5 test.txt
+
+Each action has its own --help.
+"""
+TASKS = """tasks:
+  tags        a label for each token; a line has a token, its columns and its
+              label, an empty line ends a sentence
+  chunks      the same, with labels of chunks (B-NP, I-NP, O), evaluated as by
+              CoNLL-2000
+  trees       the head of each token; the last column is the head's number, 0
+              for the root
+  words       the words of lines without blanks; training lines have blanks
+              between the words, and with --tags are word/TAG word/TAG ...
+  candidates  the best of a list of 'sentence ||| text ||| name=value ...', by
+              --quality or --score
+"""
+
+
+def overview() -> Parser:
+    p = Parser("structure", "Learn outputs with structure: labels of sequences, trees, words of lines.", EXAMPLES)
+    p.add_argument("action", choices=tuple(ACTIONS), metavar="|".join(ACTIONS), help="what to do")
+    return p
+
+
+def train_parser(declared: Settings, of_task: Settings = Settings()) -> Parser:
+    """of_task: the settings of a task from outside."""
+    p = Parser("structure train", "Train a learner of outputs with structure, and write its model.", TASKS)
+    p.usual_memory = RUN["memory"].default
+    p.add_argument("text", metavar="TEXT", help="text to learn from, plain or compressed, - for standard input")
+    p.add_argument("model", metavar="MODEL.h5", help="the model to write")
+    p.add_argument("--task", metavar="NAME", help="a task of the list below, or module:attribute")
+    p.add_argument("--learner", metavar="NAME", default="mira",
+                   help="perceptron, pa, pa1, pa2, mira (default), frank-wolfe")  # fmt: skip
+    p.add_argument("--help-learner", metavar="NAME", help="show the settings of a learner, and exit")
+    p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    add_settings(p, "features", FEATURES)
+    add_settings(p, "candidates", SCORING)
+    add_settings(p, "the task's settings", of_task)
+    add_settings(p, "the learner's settings", declared)
+    add_settings(p, "the run", RUN, None, {"memory": size, "seed": seed})
+    return p
+
+
+def model_parser(action: str) -> Parser:
+    p = Parser(f"structure {action}", f"{ACTIONS[action].capitalize()}.")
+    p.add_argument("model", metavar="MODEL.h5", help="a model of structure train")
+    p.add_argument("text", metavar="TEXT", help="text as that of training, plain or compressed, - for standard input")
+    if action == "predict":
+        p.add_argument("output", metavar="OUTPUT", help="file for the predictions")
+        p.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
+    else:
+        add_json(p, "the figures")
+        p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
+    p.add_argument("--task", metavar="MODULE:ATTRIBUTE", help="for a task of your own: MODULE:ATTRIBUTE as in training")
+    add_settings(p, "candidates", SCORING)
+    machine = p.add_argument_group("the machine")
+    machine.add_argument("--memory", type=size, default=size("2GB"), help="memory to use (default 2GB)")
+    add_threads(machine)
+    return p
+
+
+def parser() -> Parser:
+    """The options of all actions, as a shell completes them."""
+    p = train_parser(ALL_LEARNERS)
+    p.add_argument("action", choices=tuple(ACTIONS))
+    add_json(p, "evaluate: the figures")
+    return p
+
+
+def main(arguments: list[str]) -> int:
+    action = arguments[0] if arguments and arguments[0] in ACTIONS else None
+    if action is None:
+        overview().parse_args(arguments)
+    return {"train": train, "predict": predict, "evaluate": evaluate}[action](arguments[1:])
+
+
+def train(arguments: list[str]) -> int:
+    if (name := value_of(arguments, "--help-learner")) is not None:
+        print(help_text(name))
+        return 0
+    of_task = settings_of_task(value_of(arguments, "--task"))
+    options = train_parser(ALL_LEARNERS, of_task).parse_args(arguments)
+    settings = train_settings(options, of_task)
+    output = outputs_of(options, [options.text], {"structure": options.model})["structure"]
+    from blocksvm.structured.model import save_structured, structured_model
+    from blocksvm.structured.tasks import learned_from
+
+    learned = learned_from(options.task, options.text, settings.task, settings.run["memory"])
+    fitted = fit(options, settings, learned)
+    if fitted.weights is None:
+        raise Interrupted("interrupted; no model was written")
+    model = structured_model(options.task, learned, options.learner, settings.all(), fitted, options.text)
+    save_structured(output, model, options.overwrite)
+    advice = missed(fitted, settings)
+    written = f"model written to {output} ({output.stat().st_size / 1e6:.1f} MB)"
+    print_results(options, [*advice, *fit_lines(fitted), written])
+    return UNCONVERGED if advice and options.epochs is None else 0
+
+
+def help_text(name: str) -> str:
+    """The text of ``--help-learner``."""
+    from blocksvm.structured import get_learner
+
+    learner = get_learner(name)
+    return described(name, learner.summary, learner.settings, [f"source: {learner.source}"])
+
+
+def settings_of_task(name: str | None) -> Settings:
+    """Those that a task from outside the package has beside ``OF_TASKS``."""
+    from blocksvm.structured import TASKS, get_task
+
+    return Settings() if name is None or name in TASKS else get_task(name).settings.without(*OF_TASKS.names())
+
+
+def train_settings(options, of_task: Settings):
+    """The settings of a training; InputError where they do not fit.  of_task: those of a task from outside."""
+    from blocksvm.structured.train import StructuredSettings
+
+    if options.task is None:
+        raise InputError("--task is missing: what is to be predicted; choose one of those that --help lists")
+    groups = [chosen_values(options, declared) for declared in (ALL_LEARNERS, OF_TASKS + of_task, RUN)]
+    return StructuredSettings.of(options.learner, options.task, *groups)
+
+
+def fit(options, settings, learned):
+    """Train on the examples, and show each epoch."""
+    from blocksvm.cli.display.line import Line
+    from blocksvm.cli.display.number_texts import megabytes
+    from blocksvm.structured.train import fit_structure
+
+    structure = learned.structure
+    if not options.quiet:
+        print(f"{options.text}: {structure.n_examples:,} examples, {len(learned.feature_ids):,} features, "
+              f"{structure.n_weights:,} weights, {megabytes(structure.n_bytes)}", file=sys.stderr)  # fmt: skip
+    line = Line(sys.stderr, options.quiet)
+
+    def show(number, report, seconds) -> None:
+        line.show(f"epoch {number}: {report.mistakes:,} of {report.examples:,} wrong, loss {report.loss:g}, "
+                  f"{seconds:.1f}s")  # fmt: skip
+
+    fitted = fit_structure(structure, options.learner, settings.learner, settings.run, show, catch_signals())
+    line.close()
+    return fitted
+
+
+def missed(fitted, settings) -> list[str]:
+    """A sentence where the last epoch left the certified gap above the tolerance, as lines."""
+    tol, certificate = settings.learner.get("tol"), fitted.certificate
+    if certificate is None or tol is None or certificate["rel_gap"] <= tol:
+        return []
+    return [f"not converged: the gap {certificate['rel_gap']:.1e} is above --tol {tol:g} after the last of "
+            f"{fitted.epochs} epochs; raise --epochs, or accept the gap"]  # fmt: skip
+
+
+def fit_lines(fitted) -> list[str]:
+    """A training as lines for a person."""
+    epochs = "1 epoch" if fitted.epochs == 1 else f"{fitted.epochs} epochs"
+    lines = [f"{epochs} in {fitted.seconds:.1f}s, memory {sum(fitted.budget.used.values()) / 1e6:,.0f} MB"]
+    if fitted.certificate is not None:
+        primal, dual, gap = (fitted.certificate[name] for name in ("primal", "dual", "rel_gap"))
+        lines.append(f"certified: primal {primal:.10g}, dual {dual:.10g}, relative gap {gap:.3e}")
+    return lines
+
+
+def opened(options, stop=lambda: False):
+    """(the task of a model, the examples of a text, their predicted outputs)"""
+    from blocksvm.structured.model import opened_model
+    from blocksvm.structured.tasks import checked
+    from blocksvm.structured.train import predicted
+
+    model, task = opened_model(options.model, options.task)
+    scoring = task.settings.checked(chosen_values(options, SCORING), f"the task {task.name}")
+    examples = task.examples(model, options.text, options.memory, scoring)
+    if examples.gold is None and "output" not in options:
+        raise InputError(
+            f"{options.text}: has no outputs to compare with; structure predict writes those of such a text"
+        )
+    structure = checked(examples.structure, model.meta.task)
+    return task, examples, predicted(structure, model.weights, stop, options.threads)
+
+
+def predict(arguments: list[str]) -> int:
+    options = model_parser("predict").parse_args(arguments)
+    from blocksvm.base.outputs.writing import written_text
+
+    output = outputs_of(options, [options.model, options.text], {None: options.output})[None]
+    stop = catch_signals()
+    task, examples, outputs = opened(options, stop)
+    if stop():
+        raise Interrupted("interrupted; nothing was written")
+    with written_text(output, options.overwrite) as file:
+        file.writelines(examples.lines(outputs))
+    if examples.gold is None or not options.quiet:
+        print(f"{len(outputs):,} predictions in {output}")
+    if examples.gold is not None:
+        show_figures(task.figures(examples, outputs))
+    return 0
+
+
+def evaluate(arguments: list[str]) -> int:
+    options = model_parser("evaluate").parse_args(arguments)
+    outputs_of(options, [options.model, options.text])
+    task, examples, outputs = opened(options)
+    figures = task.figures(examples, outputs)
+    if not emit_json(options, figures):
+        show_figures(figures)
+    return 0
+
+
+def show_figures(figures: dict) -> None:
+    """Figures as lines; those of each type as a table."""
+    for name, value in figures.items():
+        if not isinstance(value, dict):
+            print(f"{name:<10} {shown(value)}")
+    for kind, measures in figures.get("types", {}).items():
+        print(f"  {kind:<8} " + "  ".join(f"{name} {shown(value)}" for name, value in measures.items()))
+
+
+def shown(value: float) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"
+
 
 if __name__ == "__main__":
     run(main)

@@ -1,7 +1,188 @@
-"""python -m blocksvm.train: commands/train.py."""
+"""blocksvm train: a store to a certified model, within a budget of memory."""
 
-from blocksvm.cli.console import run
-from blocksvm.commands.train import main
+from __future__ import annotations
+
+import sys
+from textwrap import fill
+
+from blocksvm.base.errors import InputError, option_string
+from blocksvm.base.objects.remote_path import place
+from blocksvm.base.settings import Settings
+from blocksvm.base.user_code import names_of
+from blocksvm.cli.console import Interrupted, Known, Parser, catch_signals, duration, run, seed, size
+from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.options import (
+    SOLVER_WORDS,
+    UNCONVERGED,
+    add_checkpoint,
+    add_cluster,
+    add_objects,
+    add_settings,
+    add_threads,
+    chosen_values,
+    refusal,
+    saved_in,
+    value_of,
+)
+from blocksvm.cli.outputs import outputs_of, print_next, print_results
+from blocksvm.cli.standard import drawing
+from blocksvm.online.methods import NAMES
+from blocksvm.problems.problem_settings import WITH_CLASSES
+from blocksvm.training.run_settings import RUN_SETTINGS
+
+EXAMPLES = """examples:
+  blocksvm train store.h5 model.h5
+  blocksvm train store.h5 model.h5 -C 0.1 --loss squared-hinge --memory 4GB
+  blocksvm train store.h5 model.h5 --solver arow --max-outer 3 --average
+  blocksvm train store.h5 model.h5 --checkpoint run.ckpt --resume
+
+The exit status is 3 where the default --max-outer or rounding ends it above
+--tol.
+"""
+TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
+METHOD = ("bias", "schedule", "working_set", "partition", "block_chunks", "order", "memory", "seed")
+END = ("tol", "max_outer", "max_passes", "max_seconds")
+
+
+def parser(solver: str, settings: Settings) -> Parser:
+    """The options of a run by this solver, which takes ``settings`` of its own."""
+    names = fill(f"solvers and online learners: {', '.join(NAMES)}", 80, break_on_hyphens=False)
+    p = Parser(
+        "train", "Train a linear model on a store until a duality gap over all rows is certified.",
+        f"{names}\n(--help-solver NAME shows the settings of one)\n\n{EXAMPLES}",
+    )  # fmt: skip
+    p.refusal = refusal(solver, settings)
+    p.add_argument("store", metavar="STORE.h5", help="the store, made by blocksvm split")
+    p.add_argument("model", metavar="MODEL.h5", help="the model to write")
+    method = p.add_argument_group("the solver")
+    known = Known(NAMES)
+    method.add_argument("--solver", metavar="NAME", choices=known,
+                        help="dual-cd (default), or another name of the list below")  # fmt: skip
+    method.add_argument("--learner", metavar="NAME", choices=known, help="an online learner of the list below")
+    method.add_argument("--help-solver", metavar="NAME", choices=known,
+                        help="show the settings of a solver or learner, and exit")  # fmt: skip
+    add_settings(p, f"settings of {solver}", settings)
+    add_settings(p, "the run", RUN_SETTINGS, METHOD, TYPES)
+    add_threads(p.add_argument_group("the machine"))
+    add_cluster(p, copies=True)
+    add_objects(p)
+    add_settings(p, "when to stop", RUN_SETTINGS, END, TYPES)
+    more = p.add_argument_group("starting, watching, resuming")
+    more.add_argument("--warm-start", metavar="MODEL.h5", help="begin from a model or checkpoint of this store")
+    more.add_argument("--continue-from", metavar="MODEL.h5", help="continue an online learner from its model, with "
+                      "its settings")  # fmt: skip
+    more.add_argument("--prior", metavar="MODEL.h5", help="regularise towards this model instead of 0")
+    more.add_argument("--calibrate", choices=("platt", "isotonic"),
+                      help="fit probabilities to the decision values of five held-out folds")  # fmt: skip
+    more.add_argument("--valid", metavar="STORE2.h5", help="show the accuracy on this store after each outer iteration")
+    more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each outer iteration")
+    add_checkpoint(more, "the state of the run")
+    add_json(more, "the result of the run")
+    more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    return p
+
+
+def solver_of(arguments: list[str]) -> tuple[str, Settings]:
+    """(name, settings) of the solver that arguments name, or that the model which they continue was learned by."""
+    name = value_of(arguments, *SOLVER_WORDS)
+    learner = value_of(arguments, "--learner") is not None
+    continued = value_of(arguments, "--continue-from")
+    if name is None and continued is None and value_of(arguments, "--loss") is None:
+        return "dual-cd", WITH_CLASSES
+    from blocksvm.online.methods import get_method
+
+    if name is None and continued is None:
+        name = "dual-cd"
+    if name is None:
+        from blocksvm.model.model_file import describe_model
+
+        method = describe_model(continued).method
+        name, learner = method.name, method.learner
+        with names_of(continued):
+            get_method(name, learner)
+    method = get_method(name, learner)
+    choices = {setting.name: value_of(arguments, option_string(setting.name)) for setting in method.settings}
+    return name, method.takes(choices)
+
+
+def _label(text: str):
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def main(arguments: list[str]) -> int:
+    name = value_of(arguments, "--help-solver")
+    if name is not None:
+        print(help_text(name))
+        return 0
+    solver, declared = solver_of(arguments)
+    options = parser(solver, declared).parse_args(arguments)
+
+    from blocksvm.store.hdf5_files import open_hdf5, read_meta
+    from blocksvm.training.settings import TrainSettings
+
+    with open_hdf5(options.store, "store") as file:
+        about = read_meta(file)
+    keywords = {"solver": options.solver, "learner": options.learner}
+    keywords |= chosen_values(options, declared) | chosen_values(options, RUN_SETTINGS)
+    if options.continue_from is None:
+        settings = TrainSettings.of(**keywords)
+    else:
+        settings = TrainSettings.continuing(options.continue_from, **keywords)
+    if options.resume and options.checkpoint is not None and not options.overwrite:
+        from blocksvm.training.checkpoint import is_result_of
+
+        options.overwrite = is_result_of(place(options.model), place(options.checkpoint), settings)
+        if options.overwrite and not options.quiet:
+            print(f"{options.model}: is the model of this run, which had ended; it is written again", file=sys.stderr)
+    # the model that a run starts from may be replaced by its result
+    inputs = [options.store, options.valid, options.prior]
+    named = {"model": options.model, "checkpoint": options.checkpoint, "log": options.log}
+    outputs = outputs_of(options, inputs, named)
+    if options.calibrate:
+        check_calibrated(options.calibrate, settings, about)
+    stop = catch_signals()
+    if not options.quiet:
+        print("loading", end="\r", file=drawing(sys.stderr)) if sys.stderr.isatty() else None
+    from blocksvm.cli.session import Session
+
+    session = Session(options, settings, outputs, stop)
+    result, lines = session.run()
+    if result.status == "interrupted":
+        last = session.last_gap()
+        gap = "no certificate was taken" if last is None else f"last certified relative gap {last:.2e}"
+        raise Interrupted(
+            f"interrupted in outer iteration {result.outer + 1}: {gap}{saved_in(outputs.get('checkpoint'))}"
+        )
+    if not emit_json(options, session.figures()):
+        print_results(options, lines)
+    if result.advice is not None:
+        return UNCONVERGED if settings.ended_by_default(result.status) else 0
+    print_next(options, [source.name for source in about.sources])
+    return 0
+
+
+def help_text(name: str) -> str:
+    """The text of ``--help-solver``."""
+    from blocksvm.cli.options import described
+    from blocksvm.online.methods import get_method
+
+    method = get_method(name)
+    return described(method.name, method.summary, method.settings)
+
+
+def check_calibrated(kind: str, settings, about) -> None:
+    """InputError where a run makes no decision values that could be calibrated."""
+    plain = settings.capabilities.working_set and not settings.free_bias
+    if not plain or len(about.labels or []) != 2 or about.label_kind == "sets":
+        raise InputError(
+            f"--calibrate {kind}: is for dual-cd on rows of two classes, without a free bias; leave it out"
+        )
+    if settings.method.get("lam") is not None:
+        raise InputError(f"--calibrate {kind}: needs -C instead of --lambda")
+
 
 if __name__ == "__main__":
     run(main)

@@ -43,7 +43,7 @@ def plain(text: str) -> str:
 
 
 def commands() -> str:
-    from blocksvm.commands import COMMANDS
+    from blocksvm.cli.commands import COMMANDS
 
     def shown(name: str) -> str:
         line = [sys.executable, "-m", "blocksvm", name, "--help"]

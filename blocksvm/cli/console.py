@@ -237,7 +237,8 @@ class Interrupted(Exception):
 def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = None) -> None:
     """Run a command and exit: 0 done, 3 not converged, 2 wrong input, 130 interrupted, 1 anything
     else."""
-    prog = f"blocksvm {main.__module__.rpartition('.')[2].partition('_')[0]}".removesuffix(" commands")
+    name = getattr(main.__globals__["__spec__"], "name", "commands")  # of the module, also where that is __main__
+    prog = f"blocksvm {name.rpartition('.')[2]}".removesuffix(" commands")
     named = clear_user_places()
     before, turns, handlers = use_option_names(True), sys.getswitchinterval(), signals_interrupt()
     unraisable, sys.unraisablehook = sys.unraisablehook, show_unless_ended(sys.unraisablehook)

@@ -16,9 +16,8 @@ from support.dask_processes import dask_processes
 from support.training_cases import make_store, random_rows, train
 
 import blocksvm
-import blocksvm.commands.predict
-import blocksvm.commands.train
-from blocksvm import commands
+import blocksvm.predict
+import blocksvm.train
 from blocksvm.base.errors import InputError
 from blocksvm.cluster import dask_client, dask_workers
 from blocksvm.cluster.dask_workers import DaskWorkers, here
@@ -187,16 +186,16 @@ def test_the_command_trains_on_a_local_cluster(store, tmp_path):
 def test_the_commands_at_an_address(cluster, store, tmp_path, succeeds, refusal):
     model, damaged = tmp_path / "m.h5", tmp_path / "damaged.h5"
     place = "--cluster", cluster.address
-    succeeds(commands.train.main, store, model, "--tol", "1e-2", *place)
+    succeeds(blocksvm.train.main, store, model, "--tol", "1e-2", *place)
     for name, more in (("here", ()), ("there", (*place, "--store-copy", store))):
-        succeeds(commands.predict.main, model, store, tmp_path / name, *more)
+        succeeds(blocksvm.predict.main, model, store, tmp_path / name, *more)
     assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
     data = bytearray(store.read_bytes())
     with Store(store) as rows:
         parts = rows.parts.records
         data[int(parts["offset"][4]) + int(parts["size"][4]) // 2] ^= 255
     damaged.write_bytes(data)
-    assert "chunk 4" in refusal(commands.predict.main, model, damaged, tmp_path / "damaged", *place)
+    assert "chunk 4" in refusal(blocksvm.predict.main, model, damaged, tmp_path / "damaged", *place)
 
 
 pytest.importorskip("distributed")

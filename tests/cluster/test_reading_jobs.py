@@ -106,7 +106,7 @@ def test_a_worker_reads_the_first_copy_that_it_sees(trained, tmp_path):
 
 
 def test_what_cannot_be_is_refused(trained, tmp_path, refusal):
-    from blocksvm.commands import predict
+    from blocksvm import predict
 
     store, model = map(str, trained)
     text = tmp_path / "rows.svm"

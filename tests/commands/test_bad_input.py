@@ -12,10 +12,10 @@ import h5py
 import pytest
 import zstandard
 
-from blocksvm.commands.info import main as info
-from blocksvm.commands.split import main, parser
 from blocksvm.conversion.convert import split_rows
 from blocksvm.formats import FORMATS
+from blocksvm.info import main as info
+from blocksvm.split import main, parser
 
 GOOD = b"+1 1:0.5 7:2\n-1 2:1.5\n"
 
@@ -166,8 +166,8 @@ def test_a_file_cut_while_it_is_read_is_told(tmp_path, refused, monkeypatch):
 @pytest.mark.parametrize(("command", "bytes_of"), [("split", 60), ("predict", 10)])
 def test_a_long_line_is_refused_with_the_memory_that_suffices(tmp_path, run_in_process, command, bytes_of, succeeds):
     """Whatever the command's limit: with the memory that the sentence names, the line is read."""
-    from blocksvm.commands.predict import main as predict
-    from blocksvm.commands.train import main as train
+    from blocksvm.predict import main as predict
+    from blocksvm.train import main as train
 
     rows, long = tmp_path / "rows.svm", tmp_path / "long.svm"
     rows.write_bytes(GOOD)
@@ -203,8 +203,8 @@ def test_byte_order_marks(tmp_path, refused, succeeds):
 
 
 def test_a_store_given_as_text_is_named(tmp_path, refused, succeeds, refusal):
-    from blocksvm.commands.stream import main as stream
-    from blocksvm.commands.train import main as train
+    from blocksvm.stream import main as stream
+    from blocksvm.train import main as train
 
     rows, store, model, other = (tmp_path / name for name in ("rows.svm", "s.h5", "m.h5", "other.h5"))
     rows.write_bytes(GOOD)
@@ -220,8 +220,8 @@ def test_a_store_given_as_text_is_named(tmp_path, refused, succeeds, refusal):
 
 
 def test_predict_advises_only_what_it_has(tmp_path, run_in_process, succeeds):
-    from blocksvm.commands.predict import main as predict
-    from blocksvm.commands.train import main as train
+    from blocksvm.predict import main as predict
+    from blocksvm.train import main as train
 
     rows, bad = tmp_path / "rows.svm", tmp_path / "bad.svm"
     rows.write_bytes(GOOD)

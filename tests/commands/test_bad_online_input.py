@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse
 from support.training_cases import make_store
 
-from blocksvm.commands import stream, structure
-from blocksvm.commands.train import main as train_main
+from blocksvm import stream, structure
 from blocksvm.structured.sequences import Labelling
 from blocksvm.structured.structure import CheckedStructure
+from blocksvm.train import main as train_main
 
 
 @pytest.fixture(scope="module")

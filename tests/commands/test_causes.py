@@ -9,7 +9,7 @@ import scipy.sparse
 from support.training_cases import make_store, random_rows
 
 import blocksvm
-from blocksvm.commands import cv, margin, predict, split, structure, train
+from blocksvm import cv, margin, predict, split, structure, train
 from blocksvm.online.methods import get_method
 from blocksvm.training.settings import TrainSettings
 

@@ -8,8 +8,8 @@ import pytest
 import shtab
 from support.training_cases import run_in_process
 
-from blocksvm.commands import COMMANDS
-from blocksvm.commands.completion import commands, main
+from blocksvm.cli.commands import COMMANDS
+from blocksvm.completion import commands, main
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,11 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser
 from blocksvm.cli.console import run as run_command
-from blocksvm.commands.info import main as info_main
-from blocksvm.commands.predict import main as predict_main
-from blocksvm.commands.split import main as split_main
-from blocksvm.commands.train import main as train_main
+from blocksvm.info import main as info_main
+from blocksvm.predict import main as predict_main
 from blocksvm.sources.matrix import Matrix
+from blocksvm.split import main as split_main
+from blocksvm.train import main as train_main
 
 
 @pytest.fixture(scope="module")

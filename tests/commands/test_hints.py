@@ -3,10 +3,9 @@
 import pytest
 from support.training_cases import make_store, random_rows, stop_after
 
-from blocksvm import open_store
+from blocksvm import completion, cv, open_store, predict, regret, split, stream, train
 from blocksvm.base.errors import InputError
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
-from blocksvm.commands import completion, cv, predict, regret, split, stream, train
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.online.methods import NAMES
 from blocksvm.theory.report import measure_regret

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from blocksvm.commands import module_of
+from blocksvm.cli.commands import module_of
 
 COMMANDS = {"split": "{0}/s.svm {0}/split.h5 --holdout 0.2 {0}/test.h5 --overwrite",
             "train": "{0}/s.h5 {0}/new.h5 --overwrite", "predict": "{0}/m.h5 {0}/s.h5 {0}/p.txt --overwrite",

@@ -9,9 +9,9 @@ import threading
 import pytest
 from support.places import ROOT
 
+from blocksvm import stream
 from blocksvm.base import memory
 from blocksvm.cli import console
-from blocksvm.commands import stream
 
 
 @pytest.mark.process

@@ -9,13 +9,13 @@ from support.training_cases import make_store, random_rows
 from blocksvm.base import inputs
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import one_run, open_input
-from blocksvm.commands.cv import main as cv
-from blocksvm.commands.export import main as export
-from blocksvm.commands.info import main as info
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.split import main as split
-from blocksvm.commands.stream import main as stream
-from blocksvm.commands.train import main as train
+from blocksvm.cv import main as cv
+from blocksvm.export import main as export
+from blocksvm.info import main as info
+from blocksvm.predict import main as predict
+from blocksvm.split import main as split
+from blocksvm.stream import main as stream
+from blocksvm.train import main as train
 
 SENTENCE = "was replaced or changed while this run was reading it; run it again"
 

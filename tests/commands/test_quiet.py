@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.training_cases import random_rows, svmlight
 
-from blocksvm.commands import module_of
+from blocksvm.cli.commands import module_of
 
 # in their order, in a folder with rows.svm and tags.txt: each prints one line at most
 QUIET = ["split rows.svm store.h5 --holdout 0.2 test.h5",

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from support.training_cases import command, make_store, random_rows, run_in_process, train
 
-from blocksvm.commands.predict import main as predict_main
-from blocksvm.commands.train import main as train_main
 from blocksvm.model.model_file import load_model
+from blocksvm.predict import main as predict_main
+from blocksvm.train import main as train_main
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from support.training_cases import make_store, random_rows, svmlight, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.split import main as split_main
 from blocksvm.sources.matrix import Matrix
+from blocksvm.split import main as split_main
 from blocksvm.store.reader import open_store
 
 

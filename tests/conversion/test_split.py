@@ -25,12 +25,12 @@ from support.stored_rows import in_source_order, read_with_h5py
 from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.info import main as info
-from blocksvm.commands.split import main
 from blocksvm.conversion import convert, destination, feature_ids
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.conversion.feature_ids import IdTable
 from blocksvm.conversion.spool import Spool
+from blocksvm.info import main as info
+from blocksvm.split import main
 from blocksvm.store.reader import Store
 from blocksvm.store.writer import StoreWriter
 

@@ -17,14 +17,14 @@ import blocksvm
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import Labels
-from blocksvm.commands import module_of
-from blocksvm.commands.export import main as export_main
-from blocksvm.commands.info import main as info_main
-from blocksvm.commands.predict import main as predict_main
+from blocksvm.cli.commands import module_of
 from blocksvm.exchange import liblinear
 from blocksvm.exchange.forms import model_bytes, name_bytes
 from blocksvm.exchange.linear import Linear, linear_of, model_of
+from blocksvm.export import main as export_main
+from blocksvm.info import main as info_main
 from blocksvm.model.model_file import describe_model, load_model
+from blocksvm.predict import main as predict_main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.descriptions import PlattMeta
 
@@ -448,7 +448,7 @@ def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys, refusal, su
 @pytest.mark.parametrize(("factor", "kind", "normalize"), [("idf", "smooth", "none"), ("scale", "deviation", "l2")])
 def test_a_table_of_a_model_with_factors_gives_its_scores(tmp_path, run_in_process, normalize, factor, kind, succeeds):
     """By the table's own note: counts times the factors, scaled where it says so, times weights."""
-    from blocksvm.commands import export, predict, train
+    from blocksvm import export, predict, train
     from blocksvm.conversion.convert import SplitSettings, split_rows
 
     rng = np.random.default_rng(0)

@@ -11,8 +11,8 @@ import pytest
 from support.training_cases import random_rows, svmlight
 
 import blocksvm
+from blocksvm import export, predict, split, stream, train
 from blocksvm.base.errors import InputError
-from blocksvm.commands import export, predict, split, stream, train
 from blocksvm.exchange.forms import FORMS
 
 pytest.importorskip("sklearn")

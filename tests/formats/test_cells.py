@@ -16,14 +16,14 @@ from support.stream_cases import learned
 from support.training_cases import run_in_process
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.split import main as split_command
-from blocksvm.commands.stream import main as stream
-from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats.tables.cells import CRITEO, CSV, TSV
 from blocksvm.model.model_file import load_model
+from blocksvm.predict import main as predict
+from blocksvm.split import main as split_command
 from blocksvm.store.reader import open_store
+from blocksvm.stream import main as stream
+from blocksvm.train import main as train
 
 
 def told(rows) -> str:

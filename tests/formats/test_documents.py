@@ -11,18 +11,18 @@ from support.stream_cases import learned
 from support.training_cases import run_in_process
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.split import main as split_command
-from blocksvm.commands.stream import main as stream
-from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.kernels.ngrams import LETTER
 from blocksvm.formats.text.documents import DOCUMENTS, LAST_LETTER, characters
 from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
 from blocksvm.model.model_file import load_model
+from blocksvm.predict import main as predict
+from blocksvm.split import main as split_command
 from blocksvm.store.reader import open_store
 from blocksvm.store.recipe import Recipe
+from blocksvm.stream import main as stream
+from blocksvm.train import main as train
 
 ALL = "word:1-3,char:2-4,char_wb:1-5"
 # letters of one to four bytes in either case, with lower cases of other lengths, marks, blanks of all kinds

@@ -8,8 +8,8 @@ import pytest
 from support.stream_cases import learned
 from support.training_cases import run_in_process
 
-from blocksvm.commands.split import main as split
 from blocksvm.formats import sniffed
+from blocksvm.split import main as split
 from blocksvm.store.descriptions import as_json, typed
 from blocksvm.store.recipe import Recipe
 

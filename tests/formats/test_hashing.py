@@ -10,14 +10,14 @@ from support.stream_cases import learned, weights_by_id
 from support.training_cases import train
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.split import main as split_command
-from blocksvm.commands.train import main as train_command
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.kernels import hash_table
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.model.model_file import load_model
+from blocksvm.predict import main as predict
+from blocksvm.split import main as split_command
 from blocksvm.streaming.stream_saving import save_stream
+from blocksvm.train import main as train_command
 
 BITS = 8
 

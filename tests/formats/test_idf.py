@@ -9,14 +9,14 @@ from support.stream_cases import learned
 from support.training_cases import run_in_process
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.info import main as info
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.split import main as split_command
-from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, settings_of_store, split_rows
+from blocksvm.info import main as info
 from blocksvm.model.model_file import load_model
+from blocksvm.predict import main as predict
+from blocksvm.split import main as split_command
 from blocksvm.store.reader import open_store
 from blocksvm.streaming.stream_saving import save_stream
+from blocksvm.train import main as train
 
 WORDS = [f"w{i}" for i in range(30)]
 

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blocksvm import predict, split, stream, train
 from blocksvm.base.errors import InputError
+from blocksvm.cli.commands import module_of
 from blocksvm.cli.console import run
 from blocksvm.cli.options import files_named
-from blocksvm.commands import module_of, predict, split, stream, train
 from blocksvm.exchange.forms import import_model
 
 ROWS = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(12))

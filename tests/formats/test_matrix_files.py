@@ -14,14 +14,14 @@ from support.stream_cases import learned
 from support.training_cases import run_in_process
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.split import main as split_command
-from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats.file_reader import magic_of
 from blocksvm.formats.matrices import by_row
 from blocksvm.model.model_file import load_model
+from blocksvm.predict import main as predict
+from blocksvm.split import main as split_command
 from blocksvm.store.reader import open_store
+from blocksvm.train import main as train
 
 STRINGS = h5py.string_dtype()
 LITTLE = 16_000_000  # bytes of memory, of which some 4,000 rows, columns or entries come at once

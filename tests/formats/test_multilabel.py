@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 from support.training_cases import make_store, run_in_process, train
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.info import main as info_main
-from blocksvm.commands.predict import main as predict_main
-from blocksvm.commands.split import main as split_main
-from blocksvm.commands.train import main as train_main
 from blocksvm.formats import get_format
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.text.text_source import TextPiece, TextSource
+from blocksvm.info import main as info_main
 from blocksvm.model.measures import SetMeasures
 from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import Scores
+from blocksvm.predict import main as predict_main
+from blocksvm.split import main as split_main
 from blocksvm.store.reader import Store, open_store
+from blocksvm.train import main as train_main
 
 
 def parsed(name, text: bytes, labelled=True):

@@ -9,15 +9,15 @@ import pytest
 from support.training_cases import run_in_process
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.split import main as split
-from blocksvm.commands.train import main as train
 from blocksvm.formats import AUTO, columns_line, remarks, settled
 from blocksvm.formats.file_reader import inputs_of
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit
+from blocksvm.predict import main as predict
+from blocksvm.split import main as split
 from blocksvm.store.recipe import Recipe
+from blocksvm.train import main as train
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

@@ -11,11 +11,11 @@ from support.training_cases import run_in_process
 
 import blocksvm
 from blocksvm.base.errors import InputError
-from blocksvm.commands.split import main as split_command
-from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, settings_of_store, split_rows
+from blocksvm.split import main as split_command
 from blocksvm.store.arrays import read_factors
 from blocksvm.store.reader import open_store
+from blocksvm.train import main as train
 
 KINDS = ("max-abs", "deviation")
 SIZES = np.array([1e-3, 1.0, 1e2, 1e4, 1e6, 3.0])

@@ -16,10 +16,6 @@ from support.training_cases import run_in_process
 
 import blocksvm
 from blocksvm.base.errors import InputError, InputWarning
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.split import main as split_command
-from blocksvm.commands.stream import main as stream
-from blocksvm.commands.train import main as train
 from blocksvm.conversion.convert import SplitSettings, extend, split_rows
 from blocksvm.formats.format import ReaderOptions, parse_skipping
 from blocksvm.formats.tables.cells import CSV, TSV
@@ -27,8 +23,12 @@ from blocksvm.formats.text import text_source as text_module
 from blocksvm.formats.text.documents import DOCUMENTS
 from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
 from blocksvm.model.model_file import load_model
+from blocksvm.predict import main as predict
+from blocksvm.split import main as split_command
 from blocksvm.store.reader import open_store
 from blocksvm.store.recipe import Recipe
+from blocksvm.stream import main as stream
+from blocksvm.train import main as train
 
 
 def written(path, text):

@@ -14,18 +14,18 @@ from support.stream_cases import learned, weights_by_id
 from support.training_cases import run_in_process, train
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.split import main as split_command
-from blocksvm.commands.stream import main as stream_command
-from blocksvm.commands.train import main as train_command
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats import sniffed
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.text.text_source import TextPiece, TextSource
 from blocksvm.formats.text.vw import VW
 from blocksvm.model.model_file import load_model
+from blocksvm.predict import main as predict
+from blocksvm.split import main as split_command
 from blocksvm.store.recipe import Recipe
+from blocksvm.stream import main as stream_command
 from blocksvm.streaming.stream_saving import save_stream
+from blocksvm.train import main as train_command
 
 
 def parse(data: bytes, recipe: Recipe = Recipe("vw"), named: bool = True, offers=("dtype",)):

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from blocksvm.cli import console
-from blocksvm.commands import module_of
+from blocksvm.cli.commands import module_of
 
 HERE = Path(__file__).resolve().parent
 INPUTS = ("rows.svm", "classes.svm", "sets.svm", "weights.txt", "reviews.tsv", "tags.txt")

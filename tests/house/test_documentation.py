@@ -22,7 +22,7 @@ import pytest
 import scipy
 from support.places import ROOT
 
-from blocksvm.commands import COMMANDS, module_of
+from blocksvm.cli.commands import COMMANDS, module_of
 from blocksvm.model.model_file import describe_model
 from blocksvm.online import LEARNERS
 from blocksvm.online.methods import NAMES

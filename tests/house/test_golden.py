@@ -9,7 +9,7 @@ import pytest
 from support.places import GOLDEN
 
 import blocksvm
-from blocksvm.commands import module_of
+from blocksvm.cli.commands import module_of
 from blocksvm.exchange.forms import to_estimator
 
 STORES = {"store.h5": "rows.svm", "weighted.h5": "rows.svm", "sets.h5": "sets.svm", "words.h5": "reviews.tsv"}

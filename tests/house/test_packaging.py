@@ -16,7 +16,7 @@ from support.places import ROOT
 import blocksvm
 from blocksvm import structured
 from blocksvm.base.user_code import object_at
-from blocksvm.commands import COMMANDS, main
+from blocksvm.cli.commands import COMMANDS, main
 from blocksvm.formats import FORMATS
 from blocksvm.losses import LOSSES
 from blocksvm.online import LEARNERS

@@ -38,7 +38,7 @@ def not_proc(call):
 
 
 {without}
-from blocksvm.commands import main
+from blocksvm.cli.commands import main
 
 for line in ("split rows.svm s.h5 --memory 50MB", "train s.h5 m.h5 --memory 50MB", "predict m.h5 rows.svm p.txt"):
     try:

@@ -15,17 +15,17 @@ from support.training_cases import make_store, random_rows
 import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.base.user_code import by_user, clear_user_places
-from blocksvm.commands.cv import main as cv
-from blocksvm.commands.export import main as export
-from blocksvm.commands.info import main as info
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.regret import main as regret
-from blocksvm.commands.stream import main as stream
-from blocksvm.commands.train import main as train
+from blocksvm.cv import main as cv
 from blocksvm.estimators import LinearSVC, LinearSVR, OnlineClassifier, PegasosClassifier
+from blocksvm.export import main as export
+from blocksvm.info import main as info
 from blocksvm.model.model_file import load_model
 from blocksvm.online import LEARNERS, get_learner
 from blocksvm.online.runner import Runner
+from blocksvm.predict import main as predict
+from blocksvm.regret import main as regret
+from blocksvm.stream import main as stream
+from blocksvm.train import main as train
 
 PLACE, WIDTH = "support.smooth_hinge:SMOOTH_HINGE", 0.6
 FILES = (".h5", ".svm", ".json", ".txt", ".tsv")

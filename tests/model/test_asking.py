@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from support.training_cases import make_store, random_rows, run_in_process, svmlight
 
 from blocksvm import fit
-from blocksvm.commands.ask import main as ask
-from blocksvm.commands.split import main as split
-from blocksvm.commands.train import main as train
+from blocksvm.ask import main as ask
 from blocksvm.model.asking import SmallestMargins, margins_of
+from blocksvm.split import main as split
+from blocksvm.train import main as train
 
 margins = st.lists(st.integers(0, 6), max_size=12)
 

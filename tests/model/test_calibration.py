@@ -11,14 +11,14 @@ from support.training_cases import make_store, random_rows, run_in_process, svml
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.threads import Threads
-from blocksvm.commands.info import main as info_main
-from blocksvm.commands.predict import main as predict_main
-from blocksvm.commands.train import main as train_main
 from blocksvm.estimators import LinearSVC
+from blocksvm.info import main as info_main
 from blocksvm.model.model_file import load_model
+from blocksvm.predict import main as predict_main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.descriptions import as_json, parse
 from blocksvm.store.hdf5_files import open_hdf5, read_meta
+from blocksvm.train import main as train_main
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.calibration import FOLDS, calibrated, isotonic, platt

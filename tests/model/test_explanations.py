@@ -8,7 +8,7 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocksvm.commands import predict, split, train
+from blocksvm import predict, split, train
 from blocksvm.kernels.rows import Entries
 from blocksvm.model.contribution_kernels import largest_contributions
 from blocksvm.model.explanations import MOST

@@ -10,11 +10,11 @@ import scipy.sparse
 from support.file_cases import described, put, rewrite_meta, sentences, texts_of
 
 import blocksvm
+from blocksvm import cv, export, info, predict, split, stream, structure, train
 from blocksvm.base.errors import CONTROLS, InputError, printable, shown_lines
 from blocksvm.base.labels import label_text
 from blocksvm.cli.display.line import Line
 from blocksvm.cli.standard import Diagnostics, Results, drawing
-from blocksvm.commands import cv, export, info, predict, split, stream, structure, train
 from blocksvm.model.model_file import load_model
 
 EVIL = "a\x1b[31m\nb\r\u2028\x9b\u202ec"

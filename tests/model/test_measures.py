@@ -10,14 +10,14 @@ from support.training_cases import make_store, random_rows, run_in_process
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.predict import main as predict_main
-from blocksvm.commands.train import main as train_main
 from blocksvm.conversion.convert import split_rows
 from blocksvm.model.measures import ClassMeasures, Probabilities, RealMeasures
 from blocksvm.model.model_file import load_model
 from blocksvm.model.probabilities import each, logistic, one_of_several
 from blocksvm.model.scoring import Scores
+from blocksvm.predict import main as predict_main
 from blocksvm.sources.matrix import Matrix
+from blocksvm.train import main as train_main
 
 
 def counted(measures, values, classes, labels, pieces=7):

@@ -10,9 +10,9 @@ import pytest
 from support.file_cases import described, put, rewrite_meta, sentences, texts_of
 
 import blocksvm
+from blocksvm import cv, export, info, predict, report, split, stream, structure, train
 from blocksvm.base import user_code
 from blocksvm.base.errors import InputError
-from blocksvm.commands import cv, export, info, predict, report, split, stream, structure, train
 from blocksvm.formats import get_format
 from blocksvm.losses import get_loss
 from blocksvm.model.model_file import load_model

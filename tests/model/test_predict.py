@@ -13,12 +13,12 @@ from support.training_cases import looped
 from blocksvm.api.files import predict_files
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError, InputWarning
-from blocksvm.commands.predict import main
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats.format import EXPANSION
 from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import StoreScorer, TextScorer
 from blocksvm.model.solver_state import open_state, verify_state
+from blocksvm.predict import main
 from blocksvm.store.reader import open_store
 
 MEMORY = 200_000_000

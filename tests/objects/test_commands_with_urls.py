@@ -12,9 +12,9 @@ import pytest
 from support.places import ROOT
 from support.training_cases import make_store, random_rows, svmlight, train
 
+from blocksvm import predict, split
+from blocksvm import train as train_command
 from blocksvm.base.objects.remote_path import place
-from blocksvm.commands import predict, split
-from blocksvm.commands import train as train_command
 from blocksvm.model.model_file import load_model
 
 

@@ -8,10 +8,10 @@ import pytest
 from support.object_server import Fault
 from support.training_cases import make_store, random_rows, stop_after, train
 
+from blocksvm import cv, info, margin, predict, report
+from blocksvm import train as train_command
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import one_run
-from blocksvm.commands import cv, info, margin, predict, report
-from blocksvm.commands import train as train_command
 from blocksvm.sources.block_reader import iterate_blocks
 from blocksvm.store.reader import Store
 

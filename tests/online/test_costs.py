@@ -13,13 +13,13 @@ from support.training_cases import make_store, run_in_process, stop_after, train
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import Labels
-from blocksvm.commands.info import main as info_main
-from blocksvm.commands.predict import main as predict_main
-from blocksvm.commands.stream import main as stream_main
-from blocksvm.commands.train import main as train_main
+from blocksvm.info import main as info_main
 from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.online import loops
 from blocksvm.online.costs import COSTS as SETTING
+from blocksvm.predict import main as predict_main
+from blocksvm.stream import main as stream_main
+from blocksvm.train import main as train_main
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
 

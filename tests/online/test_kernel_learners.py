@@ -13,15 +13,15 @@ from support.training_cases import make_store, run_in_process, stop_after, svmli
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.info import main as info_main
-from blocksvm.commands.predict import main as predict_main
-from blocksvm.commands.regret import main as regret_main
-from blocksvm.commands.stream import main as stream_main
-from blocksvm.commands.train import main as train_main
+from blocksvm.info import main as info_main
 from blocksvm.model.model_file import load_model
 from blocksvm.online.loops import LOSS_SUM, MISTAKES, ROWS
+from blocksvm.predict import main as predict_main
+from blocksvm.regret import main as regret_main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
+from blocksvm.stream import main as stream_main
+from blocksvm.train import main as train_main
 
 LINEAR, CUBIC, RBF = {"kernel": "linear"}, {"kernel": "polynomial", "gamma": 0.2, "coef0": 0.5}, {"gamma": 0.3}
 BUDGETS = [{}, {"budget": 15}]

@@ -14,18 +14,18 @@ from support.training_cases import make_store, run_in_process, stop_after, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.info import main as info_main
-from blocksvm.commands.predict import main as predict_main
-from blocksvm.commands.stream import main as stream_main
-from blocksvm.commands.train import main as train_main
+from blocksvm.info import main as info_main
 from blocksvm.model.decision_values import misordered
 from blocksvm.model.measures import SetMeasures
 from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import Scores
 from blocksvm.online import loops
 from blocksvm.online.loops import SetTable
+from blocksvm.predict import main as predict_main
 from blocksvm.store.reader import open_store
+from blocksvm.stream import main as stream_main
 from blocksvm.streaming.predictions import Predictions
+from blocksvm.train import main as train_main
 
 N, D, K = 150, 12, 4
 

@@ -15,9 +15,7 @@ from support.training_cases import make_store, random_rows, run_in_process, trai
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.base.user_code import by_user
-from blocksvm.commands.info import main as info
-from blocksvm.commands.stream import main as stream
-from blocksvm.commands.train import main as train_main
+from blocksvm.info import main as info
 from blocksvm.kernels import inlined
 from blocksvm.model.model_file import describe_model
 from blocksvm.online import LEARNERS, get_learner
@@ -27,7 +25,9 @@ from blocksvm.online.memory import layout
 from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.descriptions import as_json
+from blocksvm.stream import main as stream
 from blocksvm.testing import check_learner
+from blocksvm.train import main as train_main
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
 
@@ -141,7 +141,7 @@ def test_a_learner_that_diverges_says_so_and_saves_nothing(tmp_path, capsys, ref
     X, y = random_rows(n=200, seed=4, dtype=np.float32)
     X = X * np.float32(100.0)
     store, text = make_store(tmp_path, X, y), text_of(tmp_path, X, y)
-    from blocksvm.commands.regret import main as regret
+    from blocksvm.regret import main as regret
 
     options = ("--loss", "squared", "--decay", "constant")
     model, figures = tmp_path / "m.h5", tmp_path / "r.json"

@@ -12,11 +12,11 @@ from support.plain_learners import plain_runner
 from support.training_cases import svmlight, train
 
 from blocksvm.api.fit import fit
-from blocksvm.commands.stream import main as stream_main
 from blocksvm.model.model_file import load_model
 from blocksvm.online import loops
 from blocksvm.online.rules.mira import SCALAR
 from blocksvm.sources.matrix import Matrix
+from blocksvm.stream import main as stream_main
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
 

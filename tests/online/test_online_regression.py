@@ -15,15 +15,15 @@ from support.training_cases import make_store, run_in_process, svmlight, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.info import main as info
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.stream import main as stream_main
-from blocksvm.commands.train import main as train_main
+from blocksvm.info import main as info
 from blocksvm.model.model_file import load_model
 from blocksvm.online import LEARNERS, get_learner
 from blocksvm.online.loops import LOSS_SUM, SQUARED_ERRORS
+from blocksvm.predict import main as predict
 from blocksvm.sources.matrix import Matrix
+from blocksvm.stream import main as stream_main
 from blocksvm.streaming.stream_saving import save_stream
+from blocksvm.train import main as train_main
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
 

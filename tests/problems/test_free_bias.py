@@ -8,11 +8,11 @@ from support.training_cases import assert_resumed, command, make_store, random_r
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.train import main as train_main
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.losses.loss import REAL_NUMBERS
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
+from blocksvm.train import main as train_main
 
 CERTIFIED = [name for name in LOSSES if get_loss(name).has("conjugate")]
 CHUNKS = np.arange(0, 120, 8)

@@ -11,13 +11,13 @@ from support.training_cases import asked, assert_resumed, make_pass, make_store,
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.info import main as info_main
-from blocksvm.commands.predict import main as predict_main
-from blocksvm.commands.train import main as train_main
+from blocksvm.info import main as info_main
 from blocksvm.model.model_file import load_model
+from blocksvm.predict import main as predict_main
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix
+from blocksvm.train import main as train_main
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
 

@@ -11,12 +11,12 @@ from support.training_cases import assert_resumed, command, make_store, random_r
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.predict import main as predict_main
-from blocksvm.commands.stream import main as stream_main
-from blocksvm.commands.train import main as train_main
 from blocksvm.model.model_file import load_model
+from blocksvm.predict import main as predict_main
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.sources.matrix import Matrix
+from blocksvm.stream import main as stream_main
+from blocksvm.train import main as train_main
 
 LOSSES = ("epsilon-insensitive", "squared-epsilon-insensitive")
 CHUNKS = np.arange(0, 120, 8)

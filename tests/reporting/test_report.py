@@ -13,8 +13,8 @@ from support.training_cases import make_store, random_rows, run_in_process
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.report import main
 from blocksvm.model.events import UNTRACED
+from blocksvm.report import main
 from blocksvm.reporting.figure import charts_of, spent
 from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import distinct_names, load_runs

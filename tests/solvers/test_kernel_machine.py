@@ -21,16 +21,16 @@ from support.training_cases import (
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.info import main as info_main
-from blocksvm.commands.predict import main as predict_main
-from blocksvm.commands.train import main as train_main
 from blocksvm.conversion.convert import SplitSettings, split_rows
+from blocksvm.info import main as info_main
 from blocksvm.kernels.kernel_machine_loops import columns_of, kernel_sums
 from blocksvm.model.model_file import load_model
+from blocksvm.predict import main as predict_main
 from blocksvm.problems.kernel_problem import best_bias
 from blocksvm.problems.support_rows import KERNELS
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
+from blocksvm.train import main as train_main
 
 FUNCTIONS = [{"kernel": "linear"}, {"kernel": "polynomial", "gamma": 0.4, "coef0": 1.0, "degree": 2},
              {"kernel": "polynomial", "gamma": 0.3, "coef0": 0.5, "degree": 3},

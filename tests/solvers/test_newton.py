@@ -25,7 +25,6 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.labels import Coding, Labels
 from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
-from blocksvm.commands.train import main as train_main
 from blocksvm.kernels.rows import Entries
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.solvers.newton import hot_features, newton_step
@@ -33,6 +32,7 @@ from blocksvm.solvers.newton_kernels import PANEL, add_gram, half_curvature
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import ChunkTable, Source, first_chunk
 from blocksvm.store.reader import open_store
+from blocksvm.train import main as train_main
 
 SMOOTH = ("squared-hinge", "logistic", "squared", "squared-epsilon-insensitive", "huber")
 OUTSIDE = "support.smooth_hinge:SMOOTH_HINGE"

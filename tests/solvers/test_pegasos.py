@@ -16,9 +16,9 @@ from support.training_cases import (
 )
 
 from blocksvm.api.fit import fit
-from blocksvm.commands.train import main as train_main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
+from blocksvm.train import main as train_main
 
 LOSSES = list(reference.PEGASOS_SLOPES)
 REAL = {"epsilon-insensitive", "squared-epsilon-insensitive"}

@@ -18,14 +18,14 @@ from support.stored_rows import in_source_order, read_with_h5py
 from support.training_cases import looped, opened, rows_of_store, train
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.info import main as info
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.split import main
-from blocksvm.commands.train import main as train_command
 from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, split_rows
 from blocksvm.conversion.feature_ids import gather_spans
+from blocksvm.info import main as info
 from blocksvm.model.solver_state import open_state
+from blocksvm.predict import main as predict
+from blocksvm.split import main
 from blocksvm.store.reader import Store, open_store
+from blocksvm.train import main as train_command
 from blocksvm.training.checkpoint import save_result
 
 OPTIONS = {"overwrite": True, "n_jobs": 2}

@@ -15,15 +15,15 @@ from support.training_cases import random_rows, run_in_process
 from xxhash import xxh3_64_hexdigest
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.info import main as info
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.split import main as split
-from blocksvm.commands.train import main as train
+from blocksvm.info import main as info
+from blocksvm.predict import main as predict
 from blocksvm.sources.block import Shape
+from blocksvm.split import main as split
 from blocksvm.store import codec
 from blocksvm.store.arrays import write_array
 from blocksvm.store.hdf5_files import damage_named, write_text_attribute
 from blocksvm.store.reader import check_ids, open_store
+from blocksvm.train import main as train
 
 
 def forged(path, old: np.ndarray, new: np.ndarray) -> None:

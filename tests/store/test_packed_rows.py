@@ -8,7 +8,7 @@ from support.packed_rows import DTYPES, FEATURES, LENGTHS, N_FEATURES, VALUES, b
 from support.training_cases import make_store, random_rows, rows_of_store, train
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.info import main as info
+from blocksvm.info import main as info
 from blocksvm.sources.block_kernels import unpack_rows
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.creation import create_hdf5

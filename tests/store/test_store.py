@@ -20,8 +20,8 @@ from support.training_cases import quick_model
 from xxhash import xxh3_64
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.info import main as info
 from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, split_rows
+from blocksvm.info import main as info
 from blocksvm.store import codec
 from blocksvm.store.arrays import read_array, write_array
 from blocksvm.store.creation import create_hdf5

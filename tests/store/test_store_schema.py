@@ -19,8 +19,8 @@ import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import Labels
 from blocksvm.base.row_batch import Origin, RowBatch
-from blocksvm.commands.info import main as info
 from blocksvm.conversion.convert import SplitSettings, store_batches
+from blocksvm.info import main as info
 from blocksvm.model.model_file import load_model
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.store.descriptions import SCHEMAS, parse
@@ -539,8 +539,8 @@ def make_rows(tmp_path: Path, labels, name="s.h5", weights=None) -> Path:
 
 def test_strings_from_split_to_predictions(tmp_path, run_in_process):
     """Trained, held out and predicted by name; another store's table of names is another one."""
-    from blocksvm.commands.predict import main as predict
-    from blocksvm.commands.train import main as train
+    from blocksvm.predict import main as predict
+    from blocksvm.train import main as train
 
     store = make_rows(tmp_path, [["ham", "spam"][k % 2] for k in range(80)])
     held = make_rows(tmp_path, [["ham", "spam", "extra"][k % 2 if k < 30 else 2] for k in range(40)], "held.h5")
@@ -563,8 +563,8 @@ def test_strings_from_split_to_predictions(tmp_path, run_in_process):
 
 
 def test_what_training_cannot_take_is_one_sentence(tmp_path, run_in_process):
-    from blocksvm.commands.regret import main as regret
-    from blocksvm.commands.train import main as train
+    from blocksvm.regret import main as regret
+    from blocksvm.train import main as train
 
     part = make_rows(tmp_path, [1.0, -1.0, np.nan] * 10, "part.h5")
     sets = make_rows(tmp_path, [("a",), ("b",), ("a", "b")] * 10, "sets.h5")
@@ -594,7 +594,7 @@ def test_what_training_cannot_take_is_one_sentence(tmp_path, run_in_process):
 
 
 def test_rows_without_a_label_are_scored(tmp_path, run_in_process):
-    from blocksvm.commands.predict import main as predict
+    from blocksvm.predict import main as predict
 
     labels = [1.0 if k % 2 else -1.0 for k in range(60)]
     with Store(make_rows(tmp_path, labels)) as store:
@@ -628,8 +628,8 @@ def test_rows_without_a_label_are_scored(tmp_path, run_in_process):
     ],
 )
 def test_split_proposes_what_can_be_done(tmp_path, run_in_process, text, expected):
-    from blocksvm.commands.split import main
-    from blocksvm.commands.train import main as train
+    from blocksvm.split import main
+    from blocksvm.train import main as train
 
     (tmp_path / "rows.svm").write_bytes(text)
     done = run_in_process(main, tmp_path / "rows.svm", tmp_path / "s.h5")

@@ -19,10 +19,10 @@ from support.training_cases import make_store, random_rows, run_in_process, svml
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.info import main as info
-from blocksvm.commands.stream import main
+from blocksvm.info import main as info
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
+from blocksvm.stream import main
 from blocksvm.streaming.stream_saving import save_stream
 
 

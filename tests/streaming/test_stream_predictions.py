@@ -12,9 +12,9 @@ from support.stream_cases import SMALL_PIECES, learned, single, text_of, weights
 from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.predict import main as predict
-from blocksvm.commands.stream import main as stream_main
+from blocksvm.predict import main as predict
 from blocksvm.store.reader import Store
+from blocksvm.stream import main as stream_main
 from blocksvm.streaming.stream_pass import PREDICTED_AT_ONCE, StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 

@@ -12,13 +12,13 @@ from support.stream_cases import learned, single, text_of
 from support.training_cases import make_store, random_rows, run_in_process, train
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.stream import main
-from blocksvm.commands.train import main as train_main
 from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.online.loops import LOSS_SUM, MISTAKES, NO_LABEL
+from blocksvm.stream import main
 from blocksvm.streaming.ranking import RANKING_BYTES, Ranking
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
+from blocksvm.train import main as train_main
 
 
 @pytest.mark.parametrize("labels", [(-1.0, 1.0), (0.0, 1.0, 2.0)])

@@ -10,10 +10,10 @@ from support.training_cases import random_rows, run_in_process, svmlight
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.stream import main
 from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.descriptions import as_json
+from blocksvm.stream import main
 from blocksvm.streaming import stream_saving
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import StreamSaver, save_stream

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from support.file_cases import rewrite_meta, sentences
 
+from blocksvm import info, structure
 from blocksvm.base.errors import InputError
-from blocksvm.commands import info, structure
 from blocksvm.structured.candidates import corpus_bleu
 from blocksvm.structured.lattices import WORDS
 from blocksvm.structured.model import load_structured

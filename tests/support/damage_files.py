@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from blocksvm.cli.commands import module_of
 from blocksvm.cli.console import run
-from blocksvm.commands import module_of
 from blocksvm.conversion.convert import SplitSettings, split_rows
 
 RUN = "--schedule 2 --quiet"

@@ -15,8 +15,8 @@ from scipy.optimize import linprog, minimize
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import TooLittleMemory
-from blocksvm.commands.margin import main
 from blocksvm.conversion.convert import SplitSettings, split_rows
+from blocksvm.margin import main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 from blocksvm.theory import margin

@@ -17,9 +17,9 @@ from support.training_cases import make_store, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.regret import main
 from blocksvm.online import LEARNERS
 from blocksvm.online.exact import EXACT
+from blocksvm.regret import main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.theory import comparators, report

@@ -13,8 +13,8 @@ from support.training_cases import make_store, run_in_process
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.regret import main as regret_main
-from blocksvm.commands.regret import shown
+from blocksvm.regret import main as regret_main
+from blocksvm.regret import shown
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import comparators
 from blocksvm.theory.comparators import FixedWeights, measure

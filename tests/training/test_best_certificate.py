@@ -14,10 +14,10 @@ from support.training_cases import (
     train,
 )
 
-from blocksvm.commands.info import main as info_main
-from blocksvm.commands.train import main as train_main
+from blocksvm.info import main as info_main
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
+from blocksvm.train import main as train_main
 
 CUT = {"C": 1e3, "max_outer": 45, "schedule": "1", "working_set": "none", "tol": 1e-6}  # whose primal rises and falls
 

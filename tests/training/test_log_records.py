@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import blocksvm
-from blocksvm.commands import module_of
+from blocksvm.cli.commands import module_of
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings

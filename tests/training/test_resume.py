@@ -27,9 +27,9 @@ from support.training_cases import (
 )
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.train import main as train_main
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.store.reader import Store
+from blocksvm.train import main as train_main
 from blocksvm.training.checkpoint import Checkpoint
 
 

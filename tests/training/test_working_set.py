@@ -14,7 +14,6 @@ from support.training_cases import SlowMatrix, make_store, random_rows, run_in_p
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.commands.train import main as train_main
 from blocksvm.kernels.loss_functions import NEAR
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import SHARE, Task
@@ -23,6 +22,7 @@ from blocksvm.sources.block_reader import BlockReader
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.descriptions import PartitionMeta
 from blocksvm.store.reader import open_store
+from blocksvm.train import main as train_main
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import LEAST_READ, MOST_PASSES
 from blocksvm.training.settings import TrainSettings

@@ -15,8 +15,8 @@ from support.fold_cases import GIVEN, PATH, N, dense, looped
 from support.training_cases import make_store, random_rows, run_in_process, stop_after, train
 
 from blocksvm.base.errors import InputError
-from blocksvm.commands.cv import main as cv_main
-from blocksvm.commands.cv import values_of
+from blocksvm.cv import main as cv_main
+from blocksvm.cv import values_of
 from blocksvm.kernels.shuffle import row_keys
 from blocksvm.model.model_file import load_model
 from blocksvm.solvers.dual_methods import METHOD

@@ -1,4 +1,4 @@
-"""The commands, one a file: what each is given, what is made of it, and what it prints.
+"""The list of commands, each a file at the top of the package: what it is given, what is made of it, what it prints.
 
 ``blocksvm COMMAND ...`` and ``python -m blocksvm.COMMAND ...`` are the same.  Imports nothing heavy.
 """
@@ -42,12 +42,9 @@ def overview() -> str:
     return "\n".join(["usage: blocksvm COMMAND ... (blocksvm COMMAND --help says more)", "", *lines, "", STATUS])
 
 
-MODULES = {"import": "import_model"}  # command -> its module, where that has another name: a word of Python
-
-
 def module_of(name: str) -> ModuleType:
     """The module of a command: its ``parser`` and its ``main``."""
-    return import_module(f"blocksvm.commands.{MODULES.get(name, name)}")
+    return import_module(f"blocksvm.{name}")
 
 
 def main(arguments: list[str]) -> int:
