@@ -192,7 +192,7 @@ def describe_solver(name: str, learner: bool = False) -> str:
           step: step size c (default 1)
           ...
     """
-    by_user(name)
+    by_user(solver=name)
     method = get_method(name, learner)
     settings = [f"  {setting.name}: {setting.described()}" for setting in method.settings]
     return "\n".join([f"{method.name}: {method.summary}", *settings])

@@ -54,7 +54,7 @@ class Registry(Mapping[str, str]):
         if name in self.places and self.load(name) is value:
             return name
         place = place_of(value, self.kind)
-        by_user(place)
+        by_user({self.kind: place})
         return place
 
     def load(self, name: str, kind: str | None = None):

@@ -1,14 +1,15 @@
 """Objects that are named by their place, 'module:attribute': the code that a user brings, and when it may run.
 
-Importing a module runs it, so a file must not choose which one: a place is imported only where the user has named it in
-this process, as an option of a command or as an argument in Python (``by_user``).  What a model, checkpoint, store or
-trace names besides is refused, whichever way it came here; ``names_of`` says which file is being followed.
+Importing a module runs it, so a file must not choose which one: a place is imported only where the user has given it in
+this process for the same setting, as an option of a command or as an argument in Python (``by_user``).  What a model,
+checkpoint, store or trace names besides is refused, whichever way it came here; ``names_of`` says which file is being
+followed.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -16,38 +17,41 @@ from importlib import import_module
 from blocksvm.base.errors import InputError, option
 
 # the settings that name code; a place in any other one permits nothing
-CODE = ("solver", "learner", "loss", "schedule", "format", "task", "score", "help-solver", "help-learner")
+CODE = ("learner", "loss", "schedule", "format", "task", "score")
+# options that name a learner, too
+OF_LEARNERS = ("solver", "help_solver", "help_learner")
 
-_by_user: set[str] = set()
+_by_user: set[tuple[str, str]] = set()  # (setting, place)
 _file: ContextVar[str | None] = ContextVar("file", default=None)  # whose names are being followed
 
 
-def by_user(*values) -> None:
-    """Note values that the user has given for settings that name code: texts, which may be places ('a:b', or several,
-    'a:b,c:d'), or settings with their values, of which only those of ``CODE`` count.  Those given while the names of a
-    file are followed are the file's, and count for nothing."""
+def by_user(values: Mapping = {}, /, **more) -> None:
+    """Note values that the user has given, by setting; those of ``CODE`` may be places ('a:b', of learners several:
+    'a:b,c:d').  Those given while the names of a file are followed are the file's, and count for nothing."""
     if _file.get() is not None:
         return
-    for value in values:
+    for name, value in {**values, **more}.items():
+        setting = _setting(name)
         if isinstance(value, Mapping):
-            by_user(*(one for name, one in value.items() if name in CODE or isinstance(one, Mapping)))
-        elif isinstance(value, str):
-            _by_user.update((value, *value.split(",")))
+            by_user(value)
+        elif isinstance(value, str) and setting in CODE:
+            _by_user.update((setting, one) for one in (value.split(",") if setting == "learner" else [value]))
 
 
-def by_options(arguments: Sequence[str]) -> None:
-    """The same of a command's arguments, '--loss a:b' or '--loss=a:b'."""
-    for number, argument in enumerate(arguments):
-        flag, equals, value = argument.partition("=")
-        if flag.startswith("--") and flag[2:] in CODE:
-            by_user(value if equals else "".join(arguments[number + 1 : number + 2]))
+def _setting(name: str) -> str:
+    return "learner" if name in OF_LEARNERS else name
 
 
-def clear_user_places() -> set[str]:
-    """Forget the places that the user has named, as a command begins; returns them."""
+@contextmanager
+def no_user_places() -> Iterator[None]:
+    """Meanwhile the user has named no place yet, as a command begins."""
     before = set(_by_user)
     _by_user.clear()
-    return before
+    try:
+        yield
+    finally:
+        _by_user.clear()
+        _by_user.update(before)
 
 
 @contextmanager
@@ -60,14 +64,14 @@ def names_of(file) -> Iterator[None]:
         _file.reset(before)
 
 
-def is_named(place: str) -> bool:
-    """Whether the user has named the place."""
-    return place in _by_user
+def is_named(place: str, setting: str) -> bool:
+    """Whether the user has given the place for this setting."""
+    return (_setting(setting), place) in _by_user
 
 
 def require_named(place: str, setting: str) -> None:
-    """InputError unless the user has named the place, too; setting: the one by which a user does."""
-    if place not in _by_user:
+    """InputError unless the user has given the place for this setting, too."""
+    if not is_named(place, setting):
         raise not_trusted(place, setting, _file.get() or "a file")
 
 

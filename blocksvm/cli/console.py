@@ -26,7 +26,7 @@ from blocksvm.base.objects.object_settings import ObjectSettings
 from blocksvm.base.objects.remote_path import use_object_settings
 from blocksvm.base.objects.urls import arguments_without_secrets
 from blocksvm.base.settings import SEED
-from blocksvm.base.user_code import by_options, by_user, clear_user_places
+from blocksvm.base.user_code import by_user, no_user_places
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.cli.standard import OutputClosed, standard_streams
 
@@ -145,12 +145,12 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args=None, namespace=None):
         """As argparse does it, once values are told from options."""
         args = sys.argv[1:] if args is None else args
-        by_options(args)
         return super().parse_known_args(self._separated(args), namespace)
 
     def parse_args(self, args=None, namespace=None):
         """As argparse does it; where there is ``--memory``, a warning if the machine has less."""
         parsed = super().parse_args(args, namespace)
+        by_user(vars(parsed))
         quiet = getattr(parsed, "quiet", True)
         show_with((lambda sentence: None) if quiet else partial(print, file=sys.stderr))
         if hasattr(parsed, "connections"):
@@ -239,7 +239,6 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     else."""
     name = getattr(main.__globals__["__spec__"], "name", "commands")  # of the module, also where that is __main__
     prog = f"blocksvm {name.rpartition('.')[2]}".removesuffix(" commands")
-    named = clear_user_places()
     before, turns, handlers = use_option_names(True), sys.getswitchinterval(), signals_interrupt()
     unraisable, sys.unraisablehook = sys.unraisablehook, show_unless_ended(sys.unraisablehook)
     os.environ.setdefault(*ONE_BLAS_THREAD)  # numpy reads it when it is imported
@@ -248,13 +247,11 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     gc.callbacks.append(look_as_usual)
     try:
         try:
-            with standard_streams(), one_run() as files:
+            with no_user_places(), standard_streams(), one_run() as files:
                 code = _exit_code(main, prog, files.written, sys.argv[1:] if arguments is None else arguments)
         finally:
             use_option_names(before)
             show_with(None)
-            clear_user_places()
-            by_user(*named)
             sys.setswitchinterval(turns)
             gc.callbacks.remove(look_as_usual)
             gc.set_threshold(*USUAL)

@@ -15,7 +15,7 @@ from blocksvm.base.objects.object_settings import OBJECT_SETTINGS
 from blocksvm.base.objects.remote_path import place
 from blocksvm.base.objects.urls import is_url
 from blocksvm.base.settings import Settings
-from blocksvm.base.user_code import by_options
+from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Known, duration, threads
 from blocksvm.formats import AUTO, FORMATS, settings_offered
 from blocksvm.training.run_settings import ROUNDING
@@ -38,7 +38,7 @@ def value_of(arguments: Sequence[str], *flags: str) -> str | None:
                 last_value = value
             elif number + 1 < len(arguments):
                 last_value = arguments[number + 1]
-    by_options(arguments)
+    by_user({flag[2:].replace("-", "_"): last_value for flag in flags})
     return last_value
 
 

@@ -95,7 +95,7 @@ class SplitSettings:
         object.__setattr__(self, "seed", SEED.checked(self.seed))
         if self.codec not in codec.CODECS:
             raise InputError(f"{option('codec', self.codec)}: choose {' or '.join(codec.CODECS)}")
-        by_user(self.format)
+        by_user(format=self.format)
         _ = self.recipe  # its settings are checked
 
     @property
@@ -197,7 +197,7 @@ def settings_of_store(
     if stored["format"] == AUTO and requested.get("format"):
         stored["format"] = requested["format"]
     machine |= {"like": path} if like else {"overwrite": True}
-    by_user(requested.get("format"))
+    by_user(format=requested.get("format"))
     with names_of(path):
         get_format(stored["format"]) if stored["format"] != AUTO else None
         return settings_from(stored, **machine, options=merge_options(recipe.options, options))

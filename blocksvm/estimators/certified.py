@@ -71,7 +71,7 @@ class Minimiser(Estimator):
             if loss not in self.losses:
                 choices = ", ".join(self.losses).replace("-", "_")
                 raise InputError(f"loss={self.loss}: choose one of {choices}, or a Loss of your own")
-        by_user(loss)
+        by_user(loss=loss)
         name = check_loss(loss)
         if get_loss(name).of_numbers != get_loss(self.losses[0]).of_numbers:
             raise InputError(f"loss={name}: is for {get_loss(name).targets}; choose another")

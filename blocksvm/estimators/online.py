@@ -44,7 +44,7 @@ class Online(Estimator):
         given |= {} if self.targets is None else {"targets": self.targets}
         if isinstance(given.get("loss"), str) and ":" not in given["loss"]:
             given["loss"] = given["loss"].replace("_", "-")
-        by_user(given, self.learner)
+        by_user(given, learner=self.learner)
         return (
             {name: value for name, value in given.items() if name not in SHARED},
             {name: value for name, value in given.items() if name in SHARED},

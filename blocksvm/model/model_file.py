@@ -305,7 +305,7 @@ def load_model(path: str | Path, loss=None) -> Model:
 
     loss: of a model whose loss is outside the package, its place, whose code may then run, or the loss itself, for
     probabilities."""
-    by_user(None if loss is None else check_loss(loss))
+    by_user(loss=None if loss is None else check_loss(loss))
     with open_hdf5(path, "model") as file, damage_named(file):
         meta = read_meta(file)
         d = meta.n_features

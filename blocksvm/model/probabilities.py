@@ -54,7 +54,7 @@ def link_by(
 ) -> Link | None:
     """The link of a model, learner: of an online one; None where its decision values are no probabilities, or only the
     model names its loss, one from outside."""
-    link = get_loss(loss).link if loss is not None and (loss in LOSSES or is_named(loss)) else None
+    link = get_loss(loss).link if loss is not None and (loss in LOSSES or is_named(loss, "loss")) else None
     if multilabel or n_labels > 2:
         return None if link is None or learner else partial(each if multilabel else one_of_several, link=link)
     if n_labels != 2:
@@ -76,7 +76,7 @@ def link_of(meta: ModelMeta, path: str) -> Link:
     link, name = known_link(meta), meta.method.loss
     if link is not None:
         return link
-    if name is not None and name not in LOSSES and not is_named(name):
+    if name is not None and name not in LOSSES and not is_named(name, "loss"):
         raise not_trusted(name, "loss", path)
     fit = " or ".join(option("loss", other) for other in LOSSES if get_loss(other).link is not None)
     raise InputError(

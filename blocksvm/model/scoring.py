@@ -156,7 +156,7 @@ class TextScorer:
     def __init__(self, model: str | Path, memory: int, format: str | None = None,
                  options: Mapping = {}, n_jobs: int = 1, explain: int | None = None):  # fmt: skip
         description = describe_scoring(model)
-        by_user(format)
+        by_user(format=format)
         d, n_vectors = description.n_features, description.n_vectors
         self.budget = Budget(memory)
         # pieces for any number of threads take what one takes of a single thread, so that lines may be as long

@@ -89,7 +89,7 @@ class StreamSettings:
     def __post_init__(self):
         object.__setattr__(self, "memory", MEMORY.checked(self.memory))
         object.__setattr__(self, "seed", SEED.checked(self.seed))
-        by_user(self.learner, self.format, self.settings)
+        by_user(self.settings, learner=self.learner, format=self.format)
 
     @property
     def recipe(self) -> Recipe:

@@ -103,7 +103,7 @@ def opened_model(path: str | Path, task_name: str | None = None) -> tuple[Struct
     name = model.meta.task
     if task_name not in (None, name):
         raise InputError(f"{path}: was trained for the task {name}, not {task_name}; leave {option('task')} out")
-    by_user(task_name)
+    by_user(task=task_name)
     with names_of(path):
         task = get_task(name)
     each, of_pairs, others = task.layout(model.meta)

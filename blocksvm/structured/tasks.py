@@ -70,7 +70,7 @@ class StructuredTask(ABC):
 
 def learned_from(name: str, text_name: str, settings: dict, memory: int) -> Learned:
     """The training examples of the task of this name."""
-    by_user(name, settings)
+    by_user(settings, task=name)
     found = get_task(name).learn(text_name, settings, memory)
     return Learned(checked(found.structure, name), found.about, found.feature_ids, found.words, found.pair_ids)
 

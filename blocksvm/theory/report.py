@@ -204,7 +204,7 @@ def measure_regret(
     of_replay = {name: of_learner.pop(name, None) for name in REPLAY.names()}
     order, seed, memory, average, batch = REPLAY.resolve(of_replay, "a replay").values()
     learner = LEARNERS.name_of(learner)
-    by_user(learner, of_learner)
+    by_user(of_learner, learner=learner)
     if max_rows is not None and max_rows < 1:
         raise InputError(f"{option('max_rows', max_rows)}: must be 1 or more")
     refuse_weights(source, "regret")

@@ -70,7 +70,7 @@ class TrainSettings:
         for name, wanted in (("solver", solver), ("learner", learner)):
             if wanted is not None and wanted != method.name:
                 raise InputError(f"{path}: was learned by {method.name}, not by {wanted}; leave {option(name)} out")
-        by_user(solver, learner, keywords)
+        by_user(keywords, solver=solver, learner=learner)
         with names_of(path):
             takes = get_method(method.name, method.learner).takes(method.settings)
             values = {name: keywords.pop(name) for name in takes.names() if name in keywords}
@@ -80,7 +80,7 @@ class TrainSettings:
             return cls.of(**named, **continued_settings(path, method, takes, values), **keywords)
 
     def __post_init__(self):
-        by_user(self.solver, self.method, self.schedule)
+        by_user(self.method, solver=self.solver, schedule=self.schedule)
         method = get_method(self.solver, self.learner)
         run = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("solver", "learner", "method")}
         for name, value in RUN_SETTINGS.resolve(run, "a run").items():

@@ -17,8 +17,9 @@ from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.problems.problem_kernels import Objective, certificate_sums
 from blocksvm.sources.matrix import Matrix
 
-by_user("no_such_module:LOSS", "support.smooth_hinge:SMOOTH_HINGE",
-        *(f"support.extra_losses:{name}" for name in ("HUBER", "MISSING", "NOT_A_LOSS")))  # fmt: skip
+for named in ("no_such_module:LOSS", "support.smooth_hinge:SMOOTH_HINGE",
+              *(f"support.extra_losses:{name}" for name in ("HUBER", "MISSING", "NOT_A_LOSS"))):  # fmt: skip
+    by_user(loss=named)
 
 COSTS = (0.3, 1.0, 50.0)
 WITH_DUAL = [name for name in LOSSES if name not in PRIMAL]

@@ -13,8 +13,9 @@ from support.smooth_hinge import BARE, SMOOTH_HINGE, link, smooth_hinge_sum
 from support.training_cases import make_store, random_rows
 
 import blocksvm
+from blocksvm.base import user_code
 from blocksvm.base.errors import InputError
-from blocksvm.base.user_code import by_user, clear_user_places
+from blocksvm.base.user_code import by_user
 from blocksvm.cv import main as cv
 from blocksvm.estimators import LinearSVC, LinearSVR, OnlineClassifier, PegasosClassifier
 from blocksvm.export import main as export
@@ -47,7 +48,7 @@ def command(run_in_process, folder):
     """command(main, words) runs a command line in the folder; the names of a user are those of this line."""
 
     def run(main, words: str):
-        clear_user_places()
+        user_code._by_user.clear()
         found = run_in_process(main, *(str(folder / w) if w.endswith(FILES) else w for w in words.split()))
         assert found.code == 0, found.err
         return found
@@ -56,7 +57,7 @@ def command(run_in_process, folder):
 
 
 def refused(run_in_process, main, *words) -> str:
-    clear_user_places()
+    user_code._by_user.clear()
     found = run_in_process(main, *map(str, words))
     assert found.code == 2
     return found.last_line
@@ -94,7 +95,7 @@ def test_several_classes(command, folder):
 @pytest.mark.parametrize("name", FOLLOWING)
 def test_online_learners_follow_it(name):
     """With a width of nothing the steps are those of the hinge, but for rows whose margin is 1; one is compiled."""
-    by_user(PLACE)
+    by_user(loss=PLACE)
     X, y = random_rows(n=80, d=9, seed=3)
     given = {"lam": 0.1, "unprojected": True} if name == "pegasos" else {}
     order, weights = np.arange(80, dtype=np.int32), {}
@@ -141,7 +142,7 @@ def test_probabilities_are_those_of_its_link(command, folder, run_in_process):
 
 
 def test_from_python_the_object_itself(folder):
-    clear_user_places()
+    user_code._by_user.clear()
     with blocksvm.open_store(folder / "two.h5") as store:
         fitted = blocksvm.fit(store, loss=SMOOTH_HINGE, width=WIDTH, C=0.7)
         named = blocksvm.fit(store, loss=PLACE, width=WIDTH, C=0.7)
@@ -152,7 +153,7 @@ def test_from_python_the_object_itself(folder):
 
 @pytest.mark.parametrize("loss", [SMOOTH_HINGE, PLACE])
 def test_estimators(loss):
-    clear_user_places()
+    user_code._by_user.clear()
     X, y = random_rows(n=90, d=10, seed=2)
     svc = LinearSVC(loss=loss).fit(X, y)
     assert svc.dual_gap_ <= 1e-4 * svc.objective_

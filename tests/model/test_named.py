@@ -176,35 +176,36 @@ def test_python_names_what_may_run(folder, tmp_path, marker):
             ask(PLACE)
     assert not marker.exists()
     with pytest.raises(InputError, match="is no loss"):
-        blocksvm.fit(*few_rows(), loss=PLACE)
+        blocksvm.fit([[1.0, 0.0], [0.0, 1.0]], [1.0, -1.0], loss=PLACE)
     assert marker.exists()
-
-
-def few_rows():
-    import scipy.sparse
-
-    return scipy.sparse.csr_matrix([[1.0, 0.0], [0.0, 1.0]]), [1.0, -1.0]
 
 
 def test_what_is_made_of_a_files_names_is_not_the_users(marker):
     with user_code.names_of("m.h5"):
-        user_code.by_user(PLACE, {"loss": PLACE})
+        user_code.by_user({"loss": PLACE})
         with pytest.raises(InputError, match="m.h5: names chosen_by_a_file:THING as its loss"):
             get_loss(PLACE)
-    user_code.by_user({"loss": "a:b", "more": {"format": "c:d"}}, "e:f,g:h", None, 3)
-    for place in ("a:b", "c:d", "e:f", "g:h"):
-        user_code.require_named(place, "loss")
+    user_code.by_user({"loss": "a:b", "more": {"format": "c:d"}}, learner="e:f,g:h", score=None, task=3)
+    for setting, place in (("loss", "a:b"), ("format", "c:d"), ("learner", "e:f"), ("solver", "g:h")):
+        user_code.require_named(place, setting)
 
 
-def test_a_place_counts_only_where_code_is_named(marker):
-    user_code.by_user({"labels": "a:b", "more": {"header": "c:d"}})
-    user_code.by_options(
-        ["e:f", "--label", "g:h", "-l", "i:j", "k,l:m", "--valid=n:o", "--loss", "p:q", "--format=r:s"]
-    )
-    named = {
-        place for place in ("a:b", "c:d", "e:f", "g:h", "i:j", "l:m", "n:o", "p:q", "r:s") if user_code.is_named(place)
-    }
-    assert named == {"p:q", "r:s"}
+def test_a_place_counts_only_for_the_setting_that_it_is_given_for(marker):
+    user_code.by_user({"labels": "a:b", "header": "c:d", "loss": "x,e:f", "format": "g:h"})
+    assert user_code.is_named("g:h", "format")
+    for setting, place in (("loss", "a:b"), ("format", "c:d"), ("loss", "e:f"), ("loss", "g:h"), ("learner", "g:h")):
+        assert not user_code.is_named(place, setting)
+
+
+@pytest.mark.parametrize(
+    "words", [[f"x,{PLACE}"], [PLACE], ["out", "--loss", PLACE], ["out", "--format", f"x,{PLACE}"]]
+)
+def test_no_other_word_of_the_line_is_trust(folder, tmp_path, marker, run_in_process, monkeypatch, words):
+    """Neither the name of a file, nor another option's value, nor a part of the same option's."""
+    monkeypatch.chdir(tmp_path)
+    forged(folder / "model.h5", tmp_path / "m.h5", ("text", "format"), PLACE)
+    done = run_in_process(predict.main, "m.h5", folder / "rows.svm", *words)
+    assert (done.code, marker.exists(), MARKER in sys.modules) == (2, False, False)
 
 
 @pytest.mark.parametrize("option", ["--temp {}", "--temp={}"])

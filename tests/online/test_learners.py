@@ -177,7 +177,7 @@ def test_a_score_that_is_none_counts_as_a_loss_that_is_none():
 
 
 def test_a_learner_from_outside_the_package_is_named_by_its_place():
-    by_user("blocksvm.online.rules.gradient:OGD", "no.such.module:X", "blocksvm.online.rules.gradient:move")
+    by_user(learner="blocksvm.online.rules.gradient:OGD,no.such.module:X,blocksvm.online.rules.gradient:move")
     found = get_learner("blocksvm.online.rules.gradient:OGD")
     assert found is get_learner("ogd")
     for name, what in (

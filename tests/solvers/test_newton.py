@@ -45,7 +45,7 @@ def settings_of(loss: str) -> dict:
 
 
 def rows_for(loss: str, n: int = 80, d: int = 15, seed: int = 3):
-    by_user(loss)
+    by_user(loss=loss)
     X, y = random_rows(n=n, d=d, seed=seed, density=0.3)
     if get_loss(loss).of_numbers:
         rng = np.random.default_rng(seed)
