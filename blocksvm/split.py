@@ -238,7 +238,7 @@ def next_steps(store: str, meta) -> list[str]:
     elif len(members_of(labels) if kind == SETS else labels or ()) < 2:
         return []
     if meta.history:
-        return [f"next: blocksvm train {store} NEW-MODEL.h5 --warm-start MODEL.h5{solver} (of the rows before)"]
+        return [f"next: blocksvm train {store} NEW-MODEL.h5 --from MODEL.h5{solver} (of the rows before)"]
     return [f"next: blocksvm train {store} MODEL.h5{solver}"]
 
 

@@ -35,7 +35,7 @@ ONE_ROW = ("label", "score", "length", "final")  # of a report, what is about th
 EPILOG = """examples:
   blocksvm stream train.svm --model model.h5
   blocksvm stream train.svm --learner pa1,arow,nag -C 0.1
-  blocksvm stream new.svm --continue-from model.h5 --test --predictions p.txt
+  blocksvm stream new.svm --from model.h5 --test --predictions p.txt
   zcat clicks.gz | blocksvm stream - --bits 24 --skip-bad --model model.h5
 """
 
@@ -79,11 +79,11 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
     what.add_argument("--scores", action="store_true", help="write decision values instead of labels, one a class")
     what.add_argument("--ask", metavar="FILE",
                       help="with --query: write the rows without a label that it asks for, as FILE:LINE")  # fmt: skip
-    what.add_argument("--test", action="store_true", help="predict with --continue-from MODEL.h5, and learn nothing")
+    what.add_argument("--test", action="store_true", help="predict with --from MODEL.h5, and learn nothing")
     more = p.add_argument_group("starting, watching, saving")
     more.add_argument("--prior", metavar="MODEL.h5", help="start from this model and regularise towards it")
-    more.add_argument("--continue-from", metavar="MODEL.h5", help="continue the learner of this model where it "
-                      "stopped, with the model's settings, those of the rows among them")  # fmt: skip
+    more.add_argument("--from", dest="start_from", metavar="MODEL.h5", help="continue the learner of this model where "
+                      "it stopped, with the model's settings, those of the rows among them")  # fmt: skip
     more.add_argument("--model", metavar="MODEL.h5", help="the model to write at the end, and on Ctrl-C")
     more.add_argument("--save-every", type=int, metavar="ROWS", help="also write the model after every ROWS rows")
     more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each line of progress")
@@ -101,7 +101,7 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
     from blocksvm.online.learner import COMMON_SETTINGS
 
     name = value_of(arguments, *SOLVER_WORDS)
-    continued = value_of(arguments, "--continue-from")
+    continued = value_of(arguments, "--from")
     targets, loss = value_of(arguments, "--targets"), value_of(arguments, "--loss")
     if name is None and continued is not None:
         from blocksvm.model.model_file import describe_model
@@ -167,7 +167,7 @@ def main(arguments: list[str]) -> int:
             files.report(figures)
 
         stream = StreamPass(
-            settings, prior=path_of(options.prior), continue_from=path_of(options.continue_from), on_report=report,
+            settings, prior=path_of(options.prior), start_from=path_of(options.start_from), on_report=report,
             on_fault=display.fault, on_save=files.saver and files.saver.save, stop=stop,
             on_predicted=files.predictions and files.predictions.add, on_query=files.ask if options.ask else None,
         )  # fmt: skip
@@ -236,7 +236,7 @@ def stream_settings(options, declared: Settings):
     values = chosen_values(options, declared)
     shared = {name: values.pop(name) for name in COMMON_SETTINGS.names() if name in values}
     return StreamSettings(
-        learner=options.learner or ("" if options.continue_from else DEFAULT), settings=values,
+        learner=options.learner or ("" if options.start_from else DEFAULT), settings=values,
         labels=options.labels, bits=options.bits, bias=options.bias, skip_bad=options.skip_bad,
         save_every=options.save_every, memory=options.memory,
         n_jobs=n_threads(options.threads, spared=1),  # beside the threads that read and that learn

@@ -8,7 +8,6 @@ from textwrap import fill
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.objects.remote_path import place
 from blocksvm.base.settings import Settings
-from blocksvm.base.user_code import names_of
 from blocksvm.cli.console import Interrupted, Known, Parser, catch_signals, duration, run, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
@@ -68,9 +67,8 @@ def parser(solver: str, settings: Settings) -> Parser:
     add_objects(p)
     add_settings(p, "when to stop", RUN_SETTINGS, END, TYPES)
     more = p.add_argument_group("starting, watching, resuming")
-    more.add_argument("--warm-start", metavar="MODEL.h5", help="begin from a model or checkpoint of this store")
-    more.add_argument("--continue-from", metavar="MODEL.h5", help="continue an online learner from its model, with "
-                      "its settings")  # fmt: skip
+    more.add_argument("--from", dest="start_from", metavar="MODEL.h5", help="begin from a model or checkpoint of this "
+                      "store, or continue an online learner from its model, with its settings")  # fmt: skip
     more.add_argument("--prior", metavar="MODEL.h5", help="regularise towards this model instead of 0")
     more.add_argument("--calibrate", choices=("platt", "isotonic"),
                       help="fit probabilities to the decision values of five held-out folds")  # fmt: skip
@@ -86,20 +84,22 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
     """(name, settings) of the solver that arguments name, or that the model which they continue was learned by."""
     name = value_of(arguments, *SOLVER_WORDS)
     learner = value_of(arguments, "--learner") is not None
-    continued = value_of(arguments, "--continue-from")
-    if name is None and continued is None and value_of(arguments, "--loss") is None:
+    start = value_of(arguments, "--from") if name is None else None
+    if name is None and start is None and value_of(arguments, "--loss") is None:
         return "dual-cd", WITH_CLASSES
     from blocksvm.online.methods import get_method
 
-    if name is None and continued is None:
-        name = "dual-cd"
     if name is None:
-        from blocksvm.model.model_file import describe_model
+        name = "dual-cd"
+    if start is not None:
+        from blocksvm.model.takeover import start_of
 
-        method = describe_model(continued).method
-        name, learner = method.name, method.learner
-        with names_of(continued):
-            get_method(name, learner)
+        continued, _ = start_of(place(start))
+        if continued is not None:
+            from blocksvm.model.model_file import describe_model
+
+            method = describe_model(continued).method
+            name, learner = method.name, method.learner
     method = get_method(name, learner)
     choices = {setting.name: value_of(arguments, option_string(setting.name)) for setting in method.settings}
     return name, method.takes(choices)
@@ -120,6 +120,7 @@ def main(arguments: list[str]) -> int:
     solver, declared = solver_of(arguments)
     options = parser(solver, declared).parse_args(arguments)
 
+    from blocksvm.model.takeover import start_of
     from blocksvm.store.hdf5_files import open_hdf5, read_meta
     from blocksvm.training.settings import TrainSettings
 
@@ -127,10 +128,8 @@ def main(arguments: list[str]) -> int:
         about = read_meta(file)
     keywords = {"solver": options.solver, "learner": options.learner}
     keywords |= chosen_values(options, declared) | chosen_values(options, RUN_SETTINGS)
-    if options.continue_from is None:
-        settings = TrainSettings.of(**keywords)
-    else:
-        settings = TrainSettings.continuing(options.continue_from, **keywords)
+    start = (None, None) if options.start_from is None else start_of(place(options.start_from))
+    settings = TrainSettings.of(**keywords) if start[0] is None else TrainSettings.continuing(start[0], **keywords)
     if options.resume and options.checkpoint is not None and not options.overwrite:
         from blocksvm.training.checkpoint import is_result_of
 
@@ -148,7 +147,7 @@ def main(arguments: list[str]) -> int:
         print("loading", end="\r", file=drawing(sys.stderr)) if sys.stderr.isatty() else None
     from blocksvm.cli.session import Session
 
-    session = Session(options, settings, outputs, stop)
+    session = Session(options, start, settings, outputs, stop)
     result, lines = session.run()
     if result.status == "interrupted":
         last = session.last_gap()

@@ -15,7 +15,7 @@ prior: two texts of one numbering of features, or (--by) the rows of one with an
 each direction a model of all rows of one domain, and some labels of the other, whose other rows are the test; rows have
 length 1, C = 1.
 added: a store of the first lines in a random order is trained on; then more are added (--append), and it is trained on
-again to the same gap, with --warm-start and without, at an eighth of the memory.  Work is nonzeros visited.
+again to the same gap, with --from and without, at an eighth of the memory.  Work is nonzeros visited.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def added(options) -> None:
                 split(first, store)
                 trained(store, model, options.tol)
                 seconds = command("split", more, store, "--append", "--quiet").seconds
-                cold, warm = (trained(store, new, options.tol, *how) for how in ((), ("--warm-start", model)))
+                cold, warm = (trained(store, new, options.tol, *how) for how in ((), ("--from", model)))
                 cells = (f"{warm[key]:.3g} / {cold[key]:.3g} = {warm[key] / cold[key]:.2f}" for key in cold)
                 row(text.stem, f"{share:.0%} more rows", f"{seconds:.1f}", *cells)
 

@@ -22,7 +22,7 @@ from blocksvm.base.user_code import by_user
 from blocksvm.model.events import RunEvent
 from blocksvm.model.feature_names import NamedRows
 from blocksvm.model.model_file import Model, make_model
-from blocksvm.model.takeover import InitialModels
+from blocksvm.model.takeover import InitialModels, start_of
 from blocksvm.online.methods import get_method
 from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.solver import SavedRun, State
@@ -67,8 +67,7 @@ def fit(
     on_event: Callable[[RunEvent], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
     valid: Source | None = None,
-    warm_start: str | Path | SavedRun | None = None,
-    continue_from: str | Path | State | None = None,
+    start_from: str | Path | SavedRun | State | None = None,
     prior: str | Path | None = None,
     cluster=None,
     **settings: Unpack[FitSettings],
@@ -81,9 +80,9 @@ def fit(
     run (memory, tol, schedule, ...); ``blocksvm.describe_solver(NAME)`` lists them.  on_event is called with a dict
     for each event: "start", "visit", "progress", "certifying", "certificate", "outer" and "end"; ``RunEvent``
     (model/events.py) declares the keys of each and their types.  stop() is asked after each visit, and ends the run
-    where it says True; valid: a source to score after each outer iteration; warm_start: a model or checkpoint of the
-    same rows, or what is in memory of such a run; continue_from: a model of an online learner, which goes on with its
-    settings, or the arrays of its state, ``Fitted.state``, which goes on with those given; prior: a model to be
+    where it says True; valid: a source to score after each outer iteration; start_from: a model or checkpoint of the
+    same rows, or what is in memory of such a run; or a model of an online learner, which goes on with its settings, or
+    the arrays of its state, ``Fitted.state``, which goes on with those given; prior: a model to be
     regularised towards; cluster: who reads a store in the place of this process: the address of a Dask scheduler,
     "local:N", or a ``distributed.Client``.  Raises InputError where the settings do not fit the rows or the memory.
 
@@ -105,8 +104,8 @@ def fit(
         source = Matrix(rows, y, weights=sample_weight)
     by_user(settings)
     threads = Threads(n_threads(settings.pop("n_jobs", None)))
-    state, continue_from = (continue_from, None) if isinstance(continue_from, dict) else (None, continue_from)
-    initial_models = InitialModels(source, _path(continue_from), _path(prior))
+    continue_from, begin = start_of(place(start_from)) if isinstance(start_from, str | Path) else (None, start_from)
+    initial_models = InitialModels(source, continue_from, _path(prior))
     train_settings = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
@@ -117,16 +116,15 @@ def fit(
     plan.share_work(threads)
     if plan.remark():
         LOG.warning("%s", plan.remark())
-    begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
 
     def watched(event: RunEvent) -> None:
         log_event(event)
         on_event(event)
 
-    loop = make_loop(plan, Watch(watched, stop), warm_start=begin)
-    if state is not None:
+    loop = make_loop(plan, Watch(watched, stop), warm_start=None if isinstance(begin, dict) else begin)
+    if isinstance(begin, dict):
         loop.allocate()
-        _fill_state(loop.state, state)
+        _fill_state(loop.state, begin)
     result = loop.run()
     described = describe_result(plan, loop.state, result)
     ids = initial_models.feature_ids(source, 0, plan.n_features)
@@ -174,7 +172,7 @@ def _fill_state(target: State, state: State) -> None:
     for name, array in target.items():
         if name not in state or state[name].shape != array.shape:
             raise InputError(
-                f"continue_from: holds no {name} of the shape {array.shape}; begin with that of the same solver"
+                f"start_from: holds no {name} of the shape {array.shape}; begin with that of the same solver"
             )
         array[...] = state[name]
 

@@ -23,9 +23,9 @@ HIDDEN = ("learner", "settings", "options", "idf", "scale")  # fields that are n
 class Stream(StreamPass):
     """A pass of a learner over inputs, or several: ``Stream("pa1", C=0.1, bits=20).run("rows.svm.gz")``.
 
-    learner: a name, or several with commas between them; '' goes on with the learner of ``continue_from``.  settings:
+    learner: a name, or several with commas between them; '' goes on with the learner of ``start_from``.  settings:
     named as the options of ``blocksvm stream`` are, the learner's and the format's among them.  prior: a model to start
-    from and to be regularised towards; continue_from: a model with whose learner to go on, as if its rows and the ones
+    from and to be regularised towards; start_from: a model with whose learner to go on, as if its rows and the ones
     to come were one stream.  on_report is called with a ``StreamReport`` at doubling numbers of rows and at the end;
     on_fault with a sentence for each of the first lines that are skipped; on_save(stream) at every ``save_every`` rows;
     stop() is polled between pieces; on_predicted gets the decision values (m,), of several classes (m, k), of rows in
@@ -44,7 +44,7 @@ class Stream(StreamPass):
         learner: str = "",
         *,
         prior: str | Path | None = None,
-        continue_from: str | Path | None = None,
+        start_from: str | Path | None = None,
         on_report: Callable[[StreamReport], None] = lambda report: None,
         on_fault: Callable[[str], None] = lambda sentence: None,
         on_save: Callable[[StreamPass], None] | None = None,
@@ -56,11 +56,11 @@ class Stream(StreamPass):
         values, others = split_fields(StreamSettings, settings, HIDDEN)
         of_format = settings_offered(values.get("format")).names()
         options = {name: others.pop(name) for name in of_format if name in others}
-        learner = learner or ("" if continue_from else AUTO)
+        learner = learner or ("" if start_from else AUTO)
         super().__init__(
             StreamSettings(learner, others, options=options, **values),
             prior=None if prior is None else place(prior),
-            continue_from=None if continue_from is None else place(continue_from),
+            start_from=None if start_from is None else place(start_from),
             on_report=on_report, on_fault=on_fault, on_save=on_save, stop=stop, on_predicted=on_predicted,
             on_query=on_query,
         )  # fmt: skip

@@ -9,7 +9,7 @@ CACHE = "a store takes the place of Vowpal Wabbit's cache: blocksvm split INPUT 
 HOLDOUT = "nothing is held out by default; split --holdout SHARE TEST.h5 holds rows out"
 INTERACTIONS = "interactions have no option: make such features in the text"
 LARGEST_WEIGHTS = "info MODEL.h5 --top N lists the largest weights, export --format table all of them"
-MODEL = "a model is continued by --continue-from MODEL.h5, and stream writes one by --model MODEL.h5"
+MODEL = "a model is continued by --from MODEL.h5, and stream writes one by --model MODEL.h5"
 # option -> a sentence on what does the same here
 FOREIGN_OPTIONS = {
     "-b": "Vowpal Wabbit's -b is --bits N of split and stream; for LIBLINEAR's, predict --probabilities",

@@ -32,8 +32,10 @@ ENDS_BESIDES = ("event", "passes", "set_passes", "alpha_factors")  # fields of t
 class Session:
     """A run from the parsed options of ``blocksvm train``, with the settings that they make."""
 
-    def __init__(self, options, settings: TrainSettings, outputs: dict[str, Path], stop):
+    def __init__(self, options, start: tuple[Path | None, Path | None], settings: TrainSettings, outputs: dict, stop):
+        """start: as ``start_of`` has it."""
         self.options = options
+        self.continued, self.begin = start
         self.settings = settings
         self.outputs = outputs
         self.stop = stop
@@ -70,7 +72,7 @@ class Session:
                 plan,
                 Watch(lambda event: [write(event) for write in writers], self.stop),
                 checkpoint=checkpoint and Checkpoint(checkpoint, options.checkpoint_seconds),
-                warm_start=_path(options.warm_start),
+                warm_start=self.begin,
                 began=began,
             )
             if "log" in self.outputs:
@@ -96,7 +98,7 @@ class Session:
         return result, lines
 
     def _plan(self, source: Store, valid: Store | None, resume: CheckpointMeta | None) -> Plan:
-        initial_models = InitialModels(source, _path(self.options.continue_from), _path(self.options.prior))
+        initial_models = InitialModels(source, self.continued, _path(self.options.prior))
         make: Callable[..., Plan] = Plan
         if self.cluster is not None:
             from blocksvm.cluster.cluster_plan import ClusterPlan as make

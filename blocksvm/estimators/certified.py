@@ -105,7 +105,7 @@ class Minimiser(Estimator):
             settings = self._solver_settings(source)
             problem = (source.fingerprint, settings.get("loss"), settings.get("multiclass"), run["bias"])
             begin = self._begin(problem) if self.method.capabilities.warm_starts else None
-            fitted = self._run(source, solver=self.method.name, warm_start=begin, **run, **settings)
+            fitted = self._run(source, solver=self.method.name, start_from=begin, **run, **settings)
             self._keep(source, fitted)
             self._last = None
             if self.warm_start and fitted.alpha is not None:

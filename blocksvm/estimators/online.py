@@ -74,7 +74,7 @@ class Online(Estimator):
                 shared["class_weight"] = self._class_weight(source)
             seen = 0 if previous is None else self.t_  # other orders than before
             fitted = self._run(
-                source, seed=self._seed() + seen, learner=self.learner, continue_from=previous, bias=self._bias(),
+                source, seed=self._seed() + seen, learner=self.learner, start_from=previous, bias=self._bias(),
                 max_outer=self.max_iter, order="shuffled" if self.shuffle else "stored", **settings, **shared,
             )  # fmt: skip
             self._keep(source, fitted)

@@ -159,7 +159,7 @@ def load_saved_run(path: Path, source: Source, axes: Mapping[str, str], labels: 
     if theirs != labels:
         raise InputError(
             f"{name}: has the labels {listed(theirs)}, and {source.name} has others since its rows were changed; start "
-            f"without {option('warm_start')}"
+            f"without {option('start_from')}"
         )
     rows = _RowsBefore(saved, source, axes, steps[known[-1]].n_samples)
     return SavedRun(name, saved.meta.cost, rows.lengths(), rows.load, saved.meta)

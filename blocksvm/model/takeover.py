@@ -15,13 +15,27 @@ from blocksvm.base.errors import InputError, option, value_text
 from blocksvm.base.labels import listed
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings, plain
+from blocksvm.base.user_code import names_of
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.model.decision_values import Pieces, area_under_curve
 from blocksvm.model.model_file import describe_model, load_model, model_feature_ids, model_fingerprint
 from blocksvm.model.solver_state import open_state
+from blocksvm.online.methods import get_method
 from blocksvm.sources.source import Source
 from blocksvm.store.descriptions import MethodMeta, ModelMeta
+from blocksvm.store.hdf5_files import damage_named, open_hdf5, read_meta
 from blocksvm.store.recipe import recipe_of
+
+
+def start_of(path: Path) -> tuple[Path | None, Path | None]:
+    """(the model of an online learner, with whose whole state a run goes on; the model or checkpoint at whose end a run
+    of another solver begins): the path as one of them, None as the other."""
+    with open_hdf5(path, "model", "checkpoint") as file, damage_named(file):
+        meta = read_meta(file)
+    with names_of(path):
+        method = meta.method
+        whole = isinstance(meta, ModelMeta) and get_method(method.name, method.learner).capabilities.continues
+    return (path, None) if whole else (None, path)
 
 
 class InitialModels:
@@ -48,9 +62,7 @@ class InitialModels:
         as descriptions have them."""
         if self.continue_from is not None:
             saved = describe_model(self.continue_from)
-            other = f"it starts from other models by {option('warm_start')}"
-            instead = (other,) if solver.capabilities.warm_starts else ()
-            solver.capabilities.require("continues", solver.name, "continue_from", *instead)
+            solver.capabilities.require("continues", solver.name, "start_from")
             check_continued(self.continue_from, saved, method, bias, self.fingerprints[1])
             self._check_labels(self.continue_from, saved, labels)
             self.outers = saved.outer
@@ -72,7 +84,7 @@ class InitialModels:
 
     def check_resumed(self, saved: list, path: Path) -> None:
         """InputError where a checkpoint's run had taken over other models."""
-        for name, before, now in zip(("continue_from", "prior"), saved, self.fingerprints, strict=True):
+        for name, before, now in zip(("start_from", "prior"), saved, self.fingerprints, strict=True):
             if before != now:
                 setting = option(name)
                 what = (

@@ -221,7 +221,7 @@ class DualCD(Solver):
         row's own bounds; where the conjugates are quadratic, times the factor f that is best for the problem's dual,
         D(f a) = -sum conjugate(f a_i) - f^2/2 ||w(a)||^2."""
         if self.prior.size:
-            raise InputError(f"{option('warm_start')}: not together with {option('prior')}; leave one of them out")
+            raise InputError(f"{option('start_from')}: not together with {option('prior')}; leave one of them out")
         alpha, w, cost = state["alpha"], self.columns(state, "w"), self.problem.cost
         same = saved.lengths.get(self.name, {}).get("alpha") == alpha.size
         if saved.cost is None or not same or np.size(saved.cost) != cost.size:

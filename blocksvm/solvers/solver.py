@@ -241,7 +241,7 @@ class Solver(ABC):
 
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
         """Begin from another run's end; blocks: all rows, once."""
-        self.capabilities.require("warm_starts", self.name, "warm_start")
+        self.capabilities.require("warm_starts", self.name, "start_from")
 
     def begin_outer(self, state: State) -> None:
         """All rows will be visited, as none has been since the last outer iteration."""

@@ -137,7 +137,7 @@ def check_passes(settings: StreamSettings, begun: bool) -> None:
     if settings.passes < 1:
         raise InputError(f"{option('passes', settings.passes)}: must be 1 or more")
     if settings.test and not begun:
-        raise InputError(f"{option('test')}: learns nothing; give {option('continue_from')}, a model to test")
+        raise InputError(f"{option('test')}: learns nothing; give {option('start_from')}, a model to test")
 
 
 def logged_reports(on_report: Callable[[StreamReport], None]) -> Callable[[StreamReport], None]:
@@ -168,20 +168,20 @@ class StreamPass:
     pieces; on_predicted gets the decision values (m,), of several classes (m, k), of rows in their order, those without
     a label included, each made before its row was learned from, and the labels (None: numbers).
     on_query gets 'file:line' of each row without a label whose label the learner queries (``query``).
-    prior: a model to start from and to be regularised towards; continue_from: a model with whose learner to go on, as
+    prior: a model to start from and to be regularised towards; start_from: a model with whose learner to go on, as
     if its rows and the ones to come were one stream.  Raises InputError for settings that do not fit, and for a
     malformed line unless those are skipped.
     """
 
-    def __init__(self, settings: StreamSettings, *, prior: Path | None = None, continue_from: Path | None = None,
+    def __init__(self, settings: StreamSettings, *, prior: Path | None = None, start_from: Path | None = None,
                  on_report: Callable[[StreamReport], None] = lambda report: None,
                  on_fault: Callable[[str], None] = lambda sentence: None,
                  on_save: Callable[[StreamPass], None] | None = None, stop: Callable[[], bool] = lambda: False,
                  on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None,
                  on_query: Callable[[str], None] | None = None):  # fmt: skip
-        check_passes(settings, continue_from is not None or prior is not None)
+        check_passes(settings, start_from is not None or prior is not None)
         if "," in settings.learner:
-            alone = {"continue_from": continue_from, "test": settings.test or None, "predictions": on_predicted,
+            alone = {"start_from": start_from, "test": settings.test or None, "predictions": on_predicted,
                      "ask": on_query}  # fmt: skip
             for name, value in alone.items():
                 if value is not None:
@@ -192,27 +192,27 @@ class StreamPass:
             raise InputError(f"{option('test')}: learns nothing, so it asks for no labels; leave {option('query')} out")
         class_weight = COMMON_SETTINGS["class_weight"].checked(settings.class_weight)
         settings = replace(settings, class_weight=class_weight)
-        self.settings = settings = settings if continue_from is None else continued(continue_from, settings)
-        self.continued = continue_from
+        self.settings = settings = settings if start_from is None else continued(start_from, settings)
+        self.continued = start_from
         self.on_predicted = on_predicted
         self.on_report, self.on_save, self.stop = logged_reports(on_report), on_save, stop
         self.prior = prior
         prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
         self.targets = targets_of(settings, prior, prior_model, logged_faults(on_fault), bool(on_predicted or on_query))
-        if continue_from is not None:
-            self.targets.labels = check_continued_stream(continue_from, self)
+        if start_from is not None:
+            self.targets.labels = check_continued_stream(start_from, self)
         classes = self.targets.known_classes()
         self.learners = learners_of(settings, classes, prior is not None)
         self.queries = None if on_query is None else LabelQueries(self.leading.runner.query, settings.seed, on_query)
         if settings.test:
             self.leading.runner.query = 0.0  # no label is asked for
-        if continue_from is not None:
+        if start_from is not None:
             method = self.leading.method
-            check_continued(continue_from, describe_model(continue_from), method, settings.bias or 0.0,
+            check_continued(start_from, describe_model(start_from), method, settings.bias or 0.0,
                             self.prior_fingerprint)  # fmt: skip
         factor = settings.recipe.factor
-        self.factors = factors_to_go_on(continue_from, factor) if factor else None
+        self.factors = factors_to_go_on(start_from, factor) if factor else None
         reading = ReaderOptions(settings.recipe, offers=("duplicates", "bits"), factors=self.factors)
         self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.n_jobs, stop)
         prior_takes = taken_over_bytes(prior_model, self.factors)
@@ -227,15 +227,15 @@ class StreamPass:
                 "or more"
             )
         numbered = None
-        if continue_from is not None and settings.bits is not None:  # a model of all places goes on with all of them
-            numbered = describe_model(continue_from).n_features < 1 << settings.bits
+        if start_from is not None and settings.bits is not None:  # a model of all places goes on with all of them
+            numbered = describe_model(start_from).n_features < 1 << settings.bits
         saves = settings.save_every is not None
         self.features = StreamFeatures(self.learners, settings.bits, left, saves, numbered)
         self.ahead.find = self.features.find
         self.counter = RecordCounter()
         self.entries = self.unknown = 0  # where nothing is learned: entries, and those of features that are not known
-        if continue_from is not None:
-            go_on(continue_from, self.features, counts=not settings.test)
+        if start_from is not None:
+            go_on(start_from, self.features, counts=not settings.test)
         self.n_known = self.features.n_features
         if prior_model is not None:
             take_prior(prior, prior_model, self)

@@ -264,7 +264,7 @@ def certified(run: Run, memory: int, tell: Callable[[str], None], costs: list[fl
             with named(f"beside the records of {run.T:,} rounds"):
                 fitted = fit(
                     run.rows.source, C=C, loss=run.judging.name, bias=bias, tol=TOLERANCE, schedule="5",
-                    max_outer=OUTERS, memory=memory, warm_start=previous, **run.rows.solver,
+                    max_outer=OUTERS, memory=memory, start_from=previous, **run.rows.solver,
                     **run.judging.settings,
                 )  # fmt: skip
             previous = folder / f"{number}.h5"

@@ -361,7 +361,7 @@ class _Search:
         self.C = C
         self.on_event({"event": "soft-margin", "C": C, "tol": tol})
         fitted = self.fit_beside(
-            C=C, loss="hinge", bias=self.settings["bias"], tol=tol, schedule="1", warm_start=previous,
+            C=C, loss="hinge", bias=self.settings["bias"], tol=tol, schedule="1", start_from=previous,
             max_outer=self.settings["max_outer"], max_seconds=max(self.ends - time.perf_counter(), 1e-3),
             on_event=self.on_event,
         )  # fmt: skip

@@ -199,7 +199,7 @@ class Plan:
             whose, how = ("a cluster", "with") if on_cluster else ("one machine", "without")
             raise InputError(
                 f"{path}: is of a run on {whose}; resume {how} {option('cluster')}, or start from it with "
-                f"{option('warm_start')}"
+                f"{option('start_from')}"
             )
         if saved.method.name != now["method"]["name"]:
             self._other(path, "solver", saved.method.name, now["method"]["name"])

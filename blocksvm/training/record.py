@@ -424,7 +424,7 @@ def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[
             f"{option('scale', 'max-abs')} of split, or lower {option('C')}"
         )
     limit = option(status.replace("-", "_"))
-    more = f"raise {limit}, and go on by {option('warm_start')}, or accept the gap"
+    more = f"raise {limit}, and go on by {option('start_from')}, or accept the gap"
     if others := others_to_try(plan):
         more = f"try {others}, or {more}"
     if C * source.max_norm**2 <= LARGE:

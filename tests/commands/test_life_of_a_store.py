@@ -82,7 +82,7 @@ class LifeOfAStore(RuleBasedStateMachine):
     def train(self, C, loss, warm):
         """At once or from the earlier model; that model may be of the store as it was before."""
         line = f"train {{here}}/s.h5 {{here}}/new.h5 --loss {loss} -C {C} --tol 1e-6 --quiet --overwrite {ENOUGH}"
-        self.run(line + (" --warm-start {here}/model.h5" if warm and self.trained else ""))
+        self.run(line + (" --from {here}/model.h5" if warm and self.trained else ""))
         (self.folder / "new.h5").replace(self.folder / "model.h5")
         self.trained = {"C": C, "loss": loss}
         self.check_certificate()

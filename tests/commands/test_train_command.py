@@ -91,7 +91,7 @@ def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, ca
         (["--class-weight", "5=2"], "--class-weight 5=2: no row has this label; the labels are 1 and 2"),
         (["--class-weight", "1=-2"], "must be a finite number above 0"),
         (["--seed", "99999999999999999999"], "is not a whole number from 0 to 2**63 - 1"),
-        (["--warm-start", "nowhere.h5"], "nowhere.h5: no such file"),
+        (["--from", "nowhere.h5"], "nowhere.h5: no such file"),
         (["--valid", "nowhere.h5"], "nowhere.h5: no such file"),
         (["--resume"], "--resume needs --checkpoint FILE"),
         (["--unknown"], "--unknown: no such option here; "),
@@ -111,11 +111,11 @@ def test_a_model_may_replace_the_one_that_it_starts_from(store, tmp_path, run):
     options = ["--schedule", "1", "--quiet", "--overwrite", "-C", "2"]
     model, other = tmp_path / "model.h5", tmp_path / "other.h5"
     assert run(store, model, "--schedule", "1", "--quiet")[0] == 0
-    assert run(store, other, "--warm-start", model, *options)[0] == 0
+    assert run(store, other, "--from", model, *options)[0] == 0
     before = model.read_bytes()
-    assert run(store, model, "--warm-start", model, "--memory", "1KB", *options)[0] == 2
+    assert run(store, model, "--from", model, "--memory", "1KB", *options)[0] == 2
     assert model.read_bytes() == before
-    assert run(store, model, "--warm-start", model, *options)[0] == 0
+    assert run(store, model, "--from", model, *options)[0] == 0
     assert np.array_equal(load_model(model).weights, load_model(other).weights)
     assert model.read_bytes() != before
 

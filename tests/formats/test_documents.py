@@ -219,7 +219,7 @@ def test_streams(corpus, tmp_path, capsys, succeeds, refusal):
     (tmp_path / "new.txt").write_text("a VERY good one\nw1 not good w3\n")
     assert run_in_process(capsys, predict, model, tmp_path / "new.txt")[1].split() == ["1", "-1"]
     # a model's learner goes on with its own n-grams
-    more = ("--continue-from", model, "--bits", "16", "--test")
+    more = ("--from", model, "--bits", "16", "--test")
     succeeds(stream, path, *more, "--predictions", tmp_path / "p.txt")
     assert (tmp_path / "p.txt").read_text().split() == ["-1", "1"] * 150
     assert "was learned with --ngrams word:1-2; leave --ngrams out" in refusal(

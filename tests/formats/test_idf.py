@@ -158,7 +158,7 @@ def test_a_stream_goes_on_with_the_models_idf(corpus, new, tmp_path, capsys, suc
     store, model, later = tmp_path / "s.h5", tmp_path / "m.h5", tmp_path / "later.h5"
     split_rows([corpus], store, SplitSettings(**GIVEN, keep_order=True))
     succeeds(train, store, model, "--learner", "pa1", "--order", "stored")
-    stream, _ = learned(new, "", continue_from=model)
+    stream, _ = learned(new, "", start_from=model)
     save_stream(later, stream)
     # the same as the learner over a store of all rows that is weighed so
     succeeds(split_command, new, store, "--append")

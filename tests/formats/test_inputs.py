@@ -149,7 +149,7 @@ def test_words_are_labels_of_a_stream(tmp_path, refusal, succeeds):
     assert set((tmp_path / "p").read_text().split()) <= {"ham", "spam"}
     succeeds(predict.main, tmp_path / "m.h5", tmp_path / "a.svm", tmp_path / "out", "--json")
     assert set((tmp_path / "out").read_text().split()) == {"ham", "spam"}
-    succeeds(stream.main, tmp_path / "a.svm", "--continue-from", tmp_path / "m.h5", "--format", "svmlight-named")
+    succeeds(stream.main, tmp_path / "a.svm", "--from", tmp_path / "m.h5", "--format", "svmlight-named")
 
 
 @pytest.mark.parametrize("labels", ["ham,", "nan,1", "a\x1b,b", "1,1"])

@@ -154,7 +154,7 @@ def test_a_column_is_of_one_kind(tmp_path, capsys):
     model = tmp_path / "m.h5"
     code, out, err = run_in_process(capsys, stream, path, "--learner", "pa1", "--model", model, "--skip-bad")
     assert code == 0 and "lines skipped: 1" in out and f"{note}{path}:2052)" in " ".join(out.split()), err
-    code, out, err = run_in_process(capsys, stream, more, "--continue-from", model, "--json")
+    code, out, err = run_in_process(capsys, stream, more, "--from", model, "--json")
     assert code == 0 and json.loads(out)["features"] == 7 and json.loads(out)["notes"] == [], err
 
 

@@ -90,8 +90,8 @@ def test_a_checkpoint_goes_on_a_trace_is_drawn(here, run_in_process):
     told = run(run_in_process, f"train store.h5 m.h5 --checkpoint checkpoint.h5 --resume {same}")
     assert told.out.startswith("converged")
     run(run_in_process, "report trace.jsonl -o report.html --quiet")
-    run(run_in_process, "stream rows.svm --continue-from learner.h5 --model on.h5 --quiet")
-    run(run_in_process, "train store.h5 warm.h5 --warm-start model.h5 --bias 1 -C 2 --quiet")
+    run(run_in_process, "stream rows.svm --from learner.h5 --model on.h5 --quiet")
+    run(run_in_process, "train store.h5 warm.h5 --from model.h5 --bias 1 -C 2 --quiet")
 
 
 def test_a_structured_model_tags(here, run_in_process):

@@ -119,7 +119,7 @@ def test_streams_and_regret_and_what_is_said_of_them(command, folder):
     assert load_model(folder / "stream.h5").meta.method.settings["width"] == WIDTH
     shown = command(info, "stream.h5").out
     assert PLACE in shown
-    command(stream, f"two.svm --continue-from stream.h5 --loss {PLACE} --model again.h5 --overwrite")
+    command(stream, f"two.svm --from stream.h5 --loss {PLACE} --model again.h5 --overwrite")
     for learner in ("ogd", "fobos --l1 0.01", "pegasos --lambda 0.1"):
         shown = command(regret, f"two.h5 --learner {learner} --loss {PLACE}").out
         assert f"loss        {PLACE}" in shown and "VIOLATED" not in shown

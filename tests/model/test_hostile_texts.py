@@ -78,7 +78,7 @@ READERS = {
     "words-model.h5": [
         (info, "{0}"), (info, "{0} --top 2"), (info, "{0} --json"), (predict, "{0} words.csv"),
         (predict, "{0} words.h5 out"), (predict, "{0} words.csv out --scores"),
-        (export, "{0} out --format table"), (train, "words.h5 out --warm-start {0}"),
+        (export, "{0} out --format table"), (train, "words.h5 out --from {0}"),
         (train, "words.h5 out --prior {0}"),
     ],
     "words.h5": [

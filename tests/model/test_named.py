@@ -65,17 +65,17 @@ READERS = {
         (info, "model.h5"), (info, "model.h5 --verify --json"), (info, "model.h5 --top 3"),
         (predict, "model.h5 rows.svm out"), (predict, "model.h5 store.h5 out --scores"),
         (predict, "model.h5 rows.svm out --probabilities"),
-        (train, "store.h5 out --warm-start model.h5"), (train, "store.h5 out --prior model.h5"),
-        (train, "store.h5 out --continue-from model.h5"),
+        (train, "store.h5 out --from model.h5"), (train, "store.h5 out --prior model.h5"),
+        (train, "store.h5 out --from model.h5"),
         (stream, "rows.svm --learner pa1 --prior model.h5"),
         *((export, f"model.h5 out --format {form}") for form in ("table", "liblinear", "sklearn")),
     ],
     "learner.h5": [
         (info, "learner.h5"), (predict, "learner.h5 rows.svm out"),
-        (train, "store.h5 out --continue-from learner.h5"), (stream, "rows.svm --continue-from learner.h5 --model out"),
-        (stream, "rows.svm --continue-from learner.h5 --test --predictions out"),
-        (stream, "rows.svm --continue-from learner.h5 --learner pa1"),
-        (train, "store.h5 out --continue-from learner.h5 --learner pa1"),
+        (train, "store.h5 out --from learner.h5"), (stream, "rows.svm --from learner.h5 --model out"),
+        (stream, "rows.svm --from learner.h5 --test --predictions out"),
+        (stream, "rows.svm --from learner.h5 --learner pa1"),
+        (train, "store.h5 out --from learner.h5 --learner pa1"),
     ],
     "store.h5": [
         (info, "store.h5 --verify"), (train, "store.h5 out --max-outer 1"), (split, "rows.svm store.h5 --append"),
@@ -84,7 +84,7 @@ READERS = {
         (train, "store.h5 out --learner pa1 --valid store.h5"),
     ],
     "run.ckpt": [
-        (info, "run.ckpt --verify"), (train, "store.h5 out --warm-start run.ckpt"),
+        (info, "run.ckpt --verify"), (train, "store.h5 out --from run.ckpt"),
         (train, "store.h5 out --checkpoint run.ckpt --resume --tol 1e-9"),
     ],
     "run.jsonl": [(report, "run.jsonl -o out")],
@@ -136,8 +136,8 @@ def test_no_text_of_a_file_is_imported(folder, tmp_path, marker, run_in_process,
 
 # what is forged where, the command, and the option that the refusal advises
 ADVISED = [("model.h5", ("text", "format"), predict, "model.h5 rows.svm out", "--format"),
-           ("learner.h5", ("method", "name"), stream, "rows.svm --continue-from learner.h5 --model out", "--learner"),
-           ("learner.h5", ("method", "name"), train, "store.h5 out --continue-from learner.h5", "--learner"),
+           ("learner.h5", ("method", "name"), stream, "rows.svm --from learner.h5 --model out", "--learner"),
+           ("learner.h5", ("method", "name"), train, "store.h5 out --from learner.h5", "--learner"),
            ("store.h5", ("recipe", "format"), split, "rows.svm store.h5 --append", "--format"),
            ("store.h5", ("recipe", "format"), split, "rows.svm out --like store.h5", "--format"),
            ("structure.h5", ("task",), structure, "predict structure.h5 columns out", "--task"),
@@ -166,11 +166,9 @@ def test_python_names_what_may_run(folder, tmp_path, marker):
     forged(folder / "model.h5", tmp_path / "t.h5", ("method", "settings", "loss"), PLACE)
     with blocksvm.open_store(folder / "store.h5") as store:
         with pytest.raises(InputError, match=f"m.h5: names {PLACE} as its learner, .* give learner={PLACE}"):
-            blocksvm.fit(store, continue_from=tmp_path / "m.h5")
-        with pytest.raises(InputError, match="warm|loss|solver|continue"):
-            blocksvm.fit(store, continue_from=tmp_path / "t.h5")
+            blocksvm.fit(store, start_from=tmp_path / "m.h5")
         assert load_model(tmp_path / "t.h5").meta.method.settings["loss"] == PLACE
-        blocksvm.fit(store, warm_start=tmp_path / "t.h5", max_outer=1)
+        blocksvm.fit(store, start_from=tmp_path / "t.h5", max_outer=1)
     for ask in (get_loss, get_learner, get_method, get_format):
         with pytest.raises(InputError, match=f"a file: names {PLACE}"):
             ask(PLACE)

@@ -144,7 +144,7 @@ def test_commands_learn_with_costs_and_show_them(given, tmp_path, capsys, succee
     out = succeeds(stream_main, text, *own, *labels).out
     assert f"mistakes {mistakes / len(y):.4%}, average cost {cost / len(y):.6f}" in out
     assert describe_model(tmp_path / "s.h5").method == describe_model(tmp_path / "m.h5").method
-    succeeds(stream_main, text, "--continue-from", tmp_path / "s.h5")
+    succeeds(stream_main, text, "--from", tmp_path / "s.h5")
     predictions = tmp_path / "p.txt"
     out = succeeds(predict_main, tmp_path / "m.h5", text, predictions, "--json", "-").out
     mean_cost = COSTS[y, np.loadtxt(predictions, dtype=int) - 1].mean()

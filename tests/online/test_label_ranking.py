@@ -156,7 +156,7 @@ def test_stopped_resumed_and_continued_to_the_same_bits(store, tmp_path):
     assert train(store, checkpoint=tmp_path / "c", resume=True, **run).same(whole)
     with open_store(store) as source:
         fit(source, **run | {"max_outer": 2}).save(tmp_path / "m.h5")
-        again = fit(source, continue_from=tmp_path / "m.h5", block_chunks=1, max_outer=2)
+        again = fit(source, start_from=tmp_path / "m.h5", block_chunks=1, max_outer=2)
     assert np.array_equal(again.result.w, whole.w)
 
 
@@ -222,10 +222,10 @@ def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, capsys, s
     agree(model.weights[:, np.argsort(model.feature_ids)], W)
     np.testing.assert_allclose(np.loadtxt(tmp_path / "p"), scores, rtol=1e-6, atol=1e-9)
     # and it is gone on with, by another stream and by training
-    again = ("--continue-from", tmp_path / "m.h5", "--model", tmp_path / "n.h5", "--format", "multilabel")
+    again = ("--from", tmp_path / "m.h5", "--model", tmp_path / "n.h5", "--format", "multilabel")
     succeeds(stream_main, text, *again)
     with open_store(store) as source:
-        trained = fit(source, continue_from=tmp_path / "m.h5", order="stored")
+        trained = fit(source, start_from=tmp_path / "m.h5", order="stored")
     agree(load_model(tmp_path / "n.h5").weights[:, np.argsort(load_model(tmp_path / "n.h5").feature_ids)],
           trained.model.weights[:, np.argsort(trained.model.feature_ids)], 1e-12)  # fmt: skip
     assert (

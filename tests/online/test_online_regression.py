@@ -154,7 +154,7 @@ def test_a_stream_goes_on_from_numbers_and_weights_count(tmp_path):
     whole, _ = learned(text, "pa2", targets="numbers")
     first, _ = learned(half, "pa2", targets="numbers")
     save_stream(tmp_path / "half.h5", first)
-    second, reports = learned(rest, "", continue_from=tmp_path / "half.h5")
+    second, reports = learned(rest, "", start_from=tmp_path / "half.h5")
     save_stream(tmp_path / "whole.h5", whole)
     save_stream(tmp_path / "both.h5", second)
     assert np.array_equal(*(weights_by_id(tmp_path / f"{name}.h5", 31)[0] for name in ("whole", "both")))
@@ -197,7 +197,7 @@ def test_from_text_to_predictions(tmp_path, capsys, succeeds):
     assert "rmse" in out
     assert "rmse" in err
     assert "rmse" in run_in_process(capsys, info, tmp_path / "s.h5")[1]
-    succeeds(stream_main, tmp_path / "new.svm", "--continue-from", tmp_path / "s.h5", "--model", tmp_path / "s2.h5")
+    succeeds(stream_main, tmp_path / "new.svm", "--from", tmp_path / "s.h5", "--model", tmp_path / "s2.h5")
 
 
 def _shifted(X):
@@ -249,7 +249,7 @@ def test_labels_that_do_not_fit_are_said(tmp_path, refusal):
     with pytest.raises(InputError, match="has real targets"):
         learned(tmp_path / "classes.svm", "pa", prior=tmp_path / "n.h5")
     with pytest.raises(InputError, match="targets"):
-        learned(tmp_path / "rows.svm", "pa", targets="numbers", continue_from=tmp_path / "c.h5")
+        learned(tmp_path / "rows.svm", "pa", targets="numbers", start_from=tmp_path / "c.h5")
     # rows without a label are passed over
     (tmp_path / "some.vw").write_text("1.5 | a:1\n| b:1\n2.5 | a:1 b:1\n")
     stream, reports = learned(tmp_path / "some.vw", "pa", targets="numbers", format="vw")

@@ -112,7 +112,7 @@ def test_continuing_is_as_if_it_had_not_stopped(tmp_path, name, order):
     whole = fit(source, max_outer=3, **settings)
     first = fit(source, max_outer=1, **settings)
     first.save(tmp_path / "first.h5")
-    second = fit(source, max_outer=2, continue_from=tmp_path / "first.h5", **settings)
+    second = fit(source, max_outer=2, start_from=tmp_path / "first.h5", **settings)
     assert np.array_equal(second.result.w, whole.result.w)
     for array in ("features", "scalars", "tally"):
         assert np.array_equal(second.state[array], whole.state[array])
@@ -138,7 +138,7 @@ def test_continuing_on_other_rows_keeps_what_only_the_model_knows(tmp_path):
     settings = {"solver": "arow", "order": "stored", "bias": 0.5}
     with Store(stores[0]) as one, Store(stores[1]) as two:
         fit(one, **settings).save(tmp_path / "one.h5")
-        both = fit(two, continue_from=tmp_path / "one.h5", **settings)
+        both = fit(two, start_from=tmp_path / "one.h5", **settings)
         both.save(tmp_path / "both.h5")
     dense = PLAIN["arow"](22)
     for A, labels in texts:
@@ -163,14 +163,14 @@ def test_what_cannot_be_continued_is_refused(tmp_path):
         ({"solver": "dual-cd"}, "was learned by pa1, not by dual-cd"),
     ]:
         with pytest.raises(InputError, match=what):
-            fit(source, continue_from=tmp_path / "m.h5", **settings)
+            fit(source, start_from=tmp_path / "m.h5", **settings)
     fit(source).save(tmp_path / "batch.h5")
-    with pytest.raises(InputError, match="starts from other models by warm_start"):
-        fit(source, continue_from=tmp_path / "batch.h5")
+    with pytest.raises(InputError, match="start_from: pa1 does not accept it"):
+        fit(source, solver="pa1", start_from=tmp_path / "batch.h5")
     other = Matrix(source_of := random_rows(seed=7)[0], np.where(random_rows(seed=7)[1] > 0, 2.0, 1.0))
     assert source_of.shape[0] == other.n_samples
     with pytest.raises(InputError, match="has the labels -1, 1, other ones"):
-        fit(other, solver="pa1", C=0.5, continue_from=tmp_path / "m.h5")
+        fit(other, solver="pa1", C=0.5, start_from=tmp_path / "m.h5")
 
 
 @pytest.mark.parametrize("average", [False, True])
@@ -289,7 +289,7 @@ def test_what_cannot_have_a_prior_is_refused(tmp_path):
     with pytest.raises(InputError, match="prior: pegasos does not accept it; dual-cd and most learners take one"):
         fit(source, solver="pegasos", prior=tmp_path / "prior.h5")
     with pytest.raises(InputError, match="not together with prior"):
-        fit(source, bias=1.0, prior=tmp_path / "prior.h5", warm_start=tmp_path / "prior.h5")
+        fit(source, bias=1.0, prior=tmp_path / "prior.h5", start_from=tmp_path / "prior.h5")
 
 
 def test_a_perceptron_stops_when_it_makes_no_mistake_and_says_what_that_shows(tmp_path, succeeds):
@@ -372,9 +372,9 @@ def test_nothing_is_told_of_a_margin_after_other_rows(tmp_path):
     made = fit(first, **settings)
     assert "no plane through the origin has a margin above" in made.result.note
     made.save(tmp_path / "first.h5")
-    same = fit(first, continue_from=tmp_path / "first.h5", **settings)
+    same = fit(first, start_from=tmp_path / "first.h5", **settings)
     assert "no plane through the origin" in same.result.note  # the count goes on over the same rows
-    mixed = fit(Matrix(*random_rows(n=60, seed=2)), continue_from=tmp_path / "first.h5", **settings)
+    mixed = fit(Matrix(*random_rows(n=60, seed=2)), start_from=tmp_path / "first.h5", **settings)
     assert "every epoch made mistakes" in mixed.result.note and "plane" not in mixed.result.note
     assert fit(other, solver="perceptron").result.note.startswith("every epoch made mistakes, 1 in all")
 
@@ -426,7 +426,7 @@ def test_pegasos_as_a_learner_is_the_same_from_a_store_and_from_text(tmp_path, s
         source = Matrix(X, y)
         made = fit(source, learner="pegasos", lam=0.1, **more)
         made.save(tmp_path / "first.h5", overwrite=True)
-        on = fit(source, continue_from=tmp_path / "first.h5")
+        on = fit(source, start_from=tmp_path / "first.h5")
         assert np.array_equal(on.result.w, fit(source, learner="pegasos", lam=0.1, max_outer=2, **more).result.w)
     with pytest.raises(InputError, match="lam and C say the same thing"):
         fit(Matrix(X, y), learner="pegasos", C=1.0, lam=0.1)
@@ -467,5 +467,5 @@ def test_balanced_classes_and_who_takes_no_weights(tmp_path, succeeds, refusal):
     store = make_store(tmp_path, *random_rows())
     succeeds(train_main, store, tmp_path / "m.h5", "--learner", "pa1", "--class-weight", "balanced", "--quiet")
     assert "was learned with --class-weight balanced, which a stream does not take" in refusal(
-        stream_main, tmp_path / "rows.svm", "--continue-from", tmp_path / "m.h5", "--quiet"
+        stream_main, tmp_path / "rows.svm", "--from", tmp_path / "m.h5", "--quiet"
     )

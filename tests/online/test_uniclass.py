@@ -215,7 +215,7 @@ def test_a_stream_and_training_agree_and_a_stream_goes_on(tmp_path, bits):
     first, _ = learned(paths[1], "pa1", **own)
     save_stream(tmp_path / "whole.h5", whole)
     save_stream(tmp_path / "first.h5", first)
-    second, _ = learned(paths[2], "", continue_from=tmp_path / "first.h5", bits=bits, duplicates=duplicates)
+    second, _ = learned(paths[2], "", start_from=tmp_path / "first.h5", bits=bits, duplicates=duplicates)
     save_stream(tmp_path / "both.h5", second)
     size = 13 if bits is None else 1 << bits
     model = load_model(tmp_path / "whole.h5")

@@ -144,14 +144,14 @@ def test_begun_from_another_c(rows, tmp_path):
     fit(Matrix(X, y), C=1.0, **given).save(tmp_path / "one.h5")
     for C in (0.5, 1.1):
         cold = fit(Matrix(X, y), C=C, **given)
-        warm = fit(Matrix(X, y), C=C, warm_start=tmp_path / "one.h5", **given)
+        warm = fit(Matrix(X, y), C=C, start_from=tmp_path / "one.h5", **given)
         assert warm.status == "converged"
         assert warm.certificate.dual <= cold.certificate.primal
         bound = np.where(np.arange(K) == y[:, None], C, 0.0)
         assert (warm.alpha <= bound).all()
     assert warm.result.outer < cold.result.outer
     with pytest.raises(InputError, match="with the same multiclass"):
-        fit(Matrix(X, y), warm_start=tmp_path / "one.h5")
+        fit(Matrix(X, y), start_from=tmp_path / "one.h5")
 
 
 @pytest.mark.parametrize(

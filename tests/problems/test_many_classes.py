@@ -214,13 +214,13 @@ def test_begun_from_another_c(rows, tmp_path):
     given = {"tol": 1e-4, "schedule": "2", "max_outer": 3000}
     fit(X, y, C=1.0, **given).save(tmp_path / "one.h5")
     cold = fit(Matrix(X, y), C=1.1, **given)
-    warm = fit(Matrix(X, y), C=1.1, warm_start=tmp_path / "one.h5", **given)
+    warm = fit(Matrix(X, y), C=1.1, start_from=tmp_path / "one.h5", **given)
     assert warm.status == "converged"
     assert warm.result.outer < cold.result.outer
     assert warm.certificate.dual <= cold.certificate.primal * (1 + 1e-12)
     fit(Matrix(X, y), solver="arow").save(tmp_path / "online.h5")
-    with pytest.raises(InputError, match="holds no dual variables of 4 classes"):
-        fit(Matrix(X, y), warm_start=tmp_path / "online.h5")
+    with pytest.raises(InputError, match="was learned by arow, not by dual-cd"):
+        fit(Matrix(X, y), solver="dual-cd", start_from=tmp_path / "online.h5")
 
 
 def test_from_the_store_to_predictions(rows, tmp_path, capsys):

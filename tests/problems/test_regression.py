@@ -218,7 +218,7 @@ def test_targets_too_large_for_double_precision(tmp_path, capsys):
 def test_a_stream_takes_no_prior_of_a_regression(rows, tmp_path, capsys):
     fit(*rows, loss=LOSSES[0], max_outer=2).save(tmp_path / "m.h5")
     (tmp_path / "t.svm").write_text("1 1:1\n-1 2:1\n")
-    for options in (("--learner", "pa1", "--prior", tmp_path / "m.h5"), ("--continue-from", tmp_path / "m.h5")):
+    for options in (("--learner", "pa1", "--prior", tmp_path / "m.h5"), ("--from", tmp_path / "m.h5")):
         code, _, err = run_in_process(capsys, stream_main, tmp_path / "t.svm", *options, "--quiet")
         assert code == 2
         assert "has real targets" in err or "no online learner" in err or "no such learner" in err

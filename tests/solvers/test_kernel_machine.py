@@ -310,7 +310,7 @@ def test_bad_settings_are_named(tmp_path, capsys):
         (("--loss", "hinge"), "--loss"),
         (("--schedule", "tol:0.1"), "--schedule tol:0.1: kernel"),
         (("--valid", store), "--valid: kernel does not accept it"),
-        (("--warm-start", store), "is a store"),
+        (("--from", store), "is a store"),
         (("--memory", "20kB"), "is too small"),
         (("--matrix-rows", "30", "--memory", "20kB"), "is too small"),
         (("--calibrate", "platt"), "is for dual-cd"),

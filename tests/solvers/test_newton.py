@@ -243,7 +243,7 @@ def test_it_starts_from_a_model(stores, tmp_path, capsys, solver, classes):
     model, again = tmp_path / "m.h5", tmp_path / "again.h5"
     chosen = ["--loss", "logistic", "--tol", "1e-5", "--bias", "1"]
     assert run_in_process(capsys, train_main, stores[classes], model, "--solver", solver, *chosen)[0] == 0
-    warm = [*chosen, "--solver", "newton", "--warm-start", model, "--tol", "1e-3", "--log", tmp_path / "log"]
+    warm = [*chosen, "--solver", "newton", "--from", model, "--tol", "1e-3", "--log", tmp_path / "log"]
     code, out, err = run_in_process(capsys, train_main, stores[classes], again, *warm)
     assert (code, err.count("rror")) == (0, 0)
     assert (tmp_path / "log").read_text().count('"event": "outer"') == 1
@@ -276,7 +276,7 @@ def test_what_it_cannot_do_is_refused(stores, tmp_path, capsys, options, sentenc
 def test_a_warm_start_from_another_shape_is_refused(stores, tmp_path):
     fit(Matrix(np.eye(4), [1.0, -1.0, 1.0, -1.0]), loss="logistic").model.save(tmp_path / "m.h5")
     with open_store(stores[2]) as source, pytest.raises(InputError, match="belongs to another store"):
-        fit(source, solver="newton", loss="logistic", warm_start=tmp_path / "m.h5")
+        fit(source, solver="newton", loss="logistic", start_from=tmp_path / "m.h5")
 
 
 def test_values_beyond_double_precision_are_no_certificate():

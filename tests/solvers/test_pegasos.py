@@ -135,6 +135,6 @@ def test_the_command_certifies_and_keeps_the_dual_variables(capsys, tmp_path):
     with open_store(store) as source:
         assert fit(source, solver="pegasos", loss="logistic", dual=True, schedule="1").certificate.rel_gap < 0.05
     code, out, _ = run_in_process(
-        capsys, train_main, store, tmp_path / "w.h5", "--warm-start", model, "--solver", "pegasos", "--loss", "logistic"
+        capsys, train_main, store, tmp_path / "w.h5", "--from", model, "--solver", "pegasos", "--loss", "logistic"
     )
     assert code == 0

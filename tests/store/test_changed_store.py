@@ -328,7 +328,7 @@ def test_the_very_same_input_is_added_once(tmp_path, monkeypatch, run_in_process
     # other content under the same name is added, and what is new beside what is not
     ended = split("--append-once", seed=3)
     assert ended.code == 0 and "8 rows added to 16" in ended.out and "skipped" not in ended.out
-    assert "--warm-start" in ended.err
+    assert "--from" in ended.err
     if name == "b.svm":
         write(tmp_path / "c.svm", text_of(3, 9))
         ended = run_in_process(main, "./b.svm", "c.svm", "s.h5", "--append-once")

@@ -328,7 +328,7 @@ def test_the_command_shows_one_table(tmp_path, succeeds):
     assert lines[at + 8].split() == ["100", *(f"{told['mistakes'] / 100:.3%}" for told in last.values())]
     best = min(last, key=lambda name: last[name]["mistakes"])
     assert f"{best} leads, average loss" in out
-    assert "of all 200 rows" in succeeds(main, text, "--continue-from", model, "--model", model, "--overwrite").out
+    assert "of all 200 rows" in succeeds(main, text, "--from", model, "--model", model, "--overwrite").out
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_the_command_shows_one_table(tmp_path, succeeds):
      ("pa1,arow", {"settings": {"step": 1.0}}, "step: none of the learners pa1, arow has it"),
      ("pa1,ogd", {"settings": {"step": -1.0}}, "step=-1: must be above 0"),
      ("pa1,arow", {"targets": "numbers"}, "arow learns classes alone"),
-     ("pa1,arow", {"continue_from": "m.h5"}, "continue_from: is for one learner; pa1,arow are several")],
+     ("pa1,arow", {"start_from": "m.h5"}, "start_from: is for one learner; pa1,arow are several")],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(tmp_path, learner, options, what):
     text = text_of(tmp_path, *random_rows(n=10, d=5, seed=4))

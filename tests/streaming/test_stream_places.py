@@ -61,7 +61,7 @@ def test_a_stream_goes_on_with_places_as_they_were(tmp_path, numbered, first, se
     numbered(first)
     save_stream(tmp_path / "begin.h5", learned(begin, "auto", bits=BITS)[0])
     numbered(second)
-    stream, _ = learned(rest, "", continue_from=tmp_path / "begin.h5", bits=BITS)
+    stream, _ = learned(rest, "", start_from=tmp_path / "begin.h5", bits=BITS)
     save_stream(tmp_path / "end.h5", stream)
     one, other = (weights_by_id(tmp_path / f"{name}.h5", 1 << BITS)[0] for name in ("whole", "end"))
     assert one.tobytes() == other.tobytes()
@@ -114,7 +114,7 @@ def test_what_a_save_holds_is_not_ahead_of_what_was_learned(tmp_path):
 
 
 @pytest.mark.parametrize("on", [False, True])
-@pytest.mark.parametrize("how", ["prior", "continue_from"])
+@pytest.mark.parametrize("how", ["prior", "start_from"])
 @pytest.mark.parametrize("wrong", [-1, 1 << BITS, 1 << 40])
 def test_features_of_a_damaged_model_are_no_places(tmp_path, numbered, on, how, wrong):
     """They would be looked up beside the tables."""
@@ -127,4 +127,4 @@ def test_features_of_a_damaged_model_are_no_places(tmp_path, numbered, on, how, 
     save_stream(tmp_path / "m.h5", stream)
     numbered(on)
     with pytest.raises(InputError, match="m.h5: has features that are no places of 13 bits; it is damaged"):
-        learned(text, "" if how == "continue_from" else "pa1", bits=BITS, **{how: tmp_path / "m.h5"})
+        learned(text, "" if how == "start_from" else "pa1", bits=BITS, **{how: tmp_path / "m.h5"})

@@ -138,12 +138,12 @@ def test_a_test_learns_nothing_and_equals_predict(tmp_path, capsys, succeeds):
     for learner in ("arow", "fobos"):
         streamed(capsys, text, "--learner", learner, "--model", model, "--overwrite")
         bytes_before = model.read_bytes()
-        streamed(capsys, tmp_path / "new.svm", "--continue-from", model, "--test", "--predictions", found, "--scores",
+        streamed(capsys, tmp_path / "new.svm", "--from", model, "--test", "--predictions", found, "--scores",
                  "--overwrite")  # fmt: skip
         assert model.read_bytes() == bytes_before
         out = succeeds(predict, model, tmp_path / "new.svm", "--scores").out
         np.testing.assert_allclose(np.loadtxt(found), np.array(out.split(), dtype=float), rtol=1e-9, atol=1e-12)
-    stream = StreamPass(StreamSettings(test=True), continue_from=model)
+    stream = StreamPass(StreamSettings(test=True), start_from=model)
     before = stream.leading.state.columns.copy()
     rows = stream.rows
     assert stream.run([str(tmp_path / "new.svm")])
@@ -155,7 +155,7 @@ def test_a_test_learns_nothing_and_equals_predict(tmp_path, capsys, succeeds):
 @pytest.mark.parametrize(
     ("options", "told"),
     [(["--learner", "pa", "--scores"], "--scores needs --predictions FILE"),
-     (["--learner", "pa", "--test"], "--test: learns nothing; give --continue-from"),
+     (["--learner", "pa", "--test"], "--test: learns nothing; give --from"),
      (["--learner", "pa", "--test", "--model", "m.h5"], "--test learns nothing, so there is no model to write"),
      (["--learner", "pa", "--passes", "0"], "--passes 0: must be 1 or more"),
      (["--learner", "pa", "--predictions", "no/such/p.txt"], "the folder no/such does not exist"),

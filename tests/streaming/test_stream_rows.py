@@ -36,7 +36,7 @@ def test_classes_weigh_as_in_training(tmp_path, labels):
     assert plain.leading.state.tally[LOSS_SUM] != pytest.approx(tally[LOSS_SUM], rel=1e-3)
     # the weights are in the model, and hold where a stream goes on
     save_stream(tmp_path / "m.h5", stream)
-    twice, _ = learned(text, "", continue_from=tmp_path / "m.h5")
+    twice, _ = learned(text, "", start_from=tmp_path / "m.h5")
     again = train(store, solver="arow", order="stored", class_weight=weights, max_outer=2)
     assert twice.leading.state.tally[LOSS_SUM] == pytest.approx(again.loop.state["tally"][LOSS_SUM], rel=1e-9)
 
@@ -139,7 +139,7 @@ def test_questions_that_cannot_be(tmp_path, capsys, monkeypatch, options, what):
 
 
 def test_an_ordinary_model_goes_on_by_asking(tmp_path, succeeds):
-    """``--continue-from`` takes --query of its own, whatever the model was learned with; rows without a label are ?."""
+    """``--from`` takes --query of its own, whatever the model was learned with; rows without a label are ?."""
     X, y = random_rows(n=600, d=12, seed=8)
     text = text_of(tmp_path, X, y).read_text().splitlines(keepends=True)
     first, more, plain = (tmp_path / name for name in ("first.svm", "more.svm", "plain.h5"))
@@ -153,7 +153,7 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, succeeds):
 
     def goes_on(model, query, out):
         ask = tmp_path / f"{out}.txt"
-        succeeds(main, more, "--continue-from", model, "--query", query, "--ask", ask, "--model",
+        succeeds(main, more, "--from", model, "--query", query, "--ask", ask, "--model",
             tmp_path / f"{out}.h5", "--log", tmp_path / f"{out}.jsonl", *how)  # fmt: skip
         asked = json.loads((tmp_path / f"{out}.jsonl").read_text().splitlines()[-1])["asked"]
         places = [int(line.removeprefix(f"{more}:")) - 1 for line in ask.read_text().splitlines()]
@@ -164,7 +164,7 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, succeeds):
     assert asked == 600 - len(unlabelled) and set(places) == unlabelled
     labelled = [line for k, line in enumerate(text[200:]) if k not in unlabelled]
     first.write_text("".join(labelled))
-    succeeds(main, first, "--continue-from", plain, "--model", tmp_path / "u.h5", *how)
+    succeeds(main, first, "--from", plain, "--model", tmp_path / "u.h5", *how)
     assert np.array_equal(always.weights, load_model(tmp_path / "u.h5").weights)  # as if it had never been asked
     some, asked, places = goes_on(plain, 0.05, "some")
     assert 200 < asked < 600 - len(unlabelled) and 0 < len(places) < len(unlabelled)
@@ -172,13 +172,13 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, succeeds):
     # a model learned with another B goes on with this one, and by its own where none is given
     again, _, _ = goes_on(tmp_path / "some.h5", 1e40, "again")
     assert describe_model(tmp_path / "again.h5").method.settings["query"] == 1e40
-    succeeds(main, more, "--continue-from", tmp_path / "some.h5", "--model",
+    succeeds(main, more, "--from", tmp_path / "some.h5", "--model",
                                   tmp_path / "own.h5", *how)  # fmt: skip
     assert describe_model(tmp_path / "own.h5").method.settings["query"] == 0.05
     # and a store likewise
     store = make_store(tmp_path, X, y, keep_order=True)
     succeeds(train_main, store, tmp_path / "t.h5", "--learner", "pa1", "-C", 0.1)
-    succeeds(train_main, store, tmp_path / "t2.h5", "--continue-from", tmp_path / "t.h5",
+    succeeds(train_main, store, tmp_path / "t2.h5", "--from", tmp_path / "t.h5",
                                   "--query", 0.3)  # fmt: skip
     assert describe_model(tmp_path / "t2.h5").method.settings["query"] == 0.3
 

@@ -49,7 +49,7 @@ def test_a_stream_in_two_equals_one_in_one(tmp_path, learner, options, cut):
     save_stream(tmp_path / "whole.h5", whole)
     first, _ = learned(tmp_path / "first", learner, **options)
     save_stream(tmp_path / "first.h5", first)
-    second, later = learned(tmp_path / "second", learner, continue_from=tmp_path / "first.h5", **options)
+    second, later = learned(tmp_path / "second", learner, start_from=tmp_path / "first.h5", **options)
     save_stream(tmp_path / "second.h5", second)
     assert content(tmp_path / "second.h5") == content(tmp_path / "whole.h5")
     assert later[-1].cumulative_loss == reports[-1].cumulative_loss
@@ -76,10 +76,10 @@ def test_a_model_is_gone_on_from_as_it_was_made_or_not_at_all(tmp_path, capsys, 
         (hashed, (*options, "--bits", "5", "--labels", "1,2"), "has the labels -1, 1, other ones than the stream"),
         (prior, ("--learner", "pa1"), "was trained by dual-cd, which is no online learner"),
     ):
-        assert what in refusal(main, text, *given, "--continue-from", source, "--model", tmp_path / "n")
+        assert what in refusal(main, text, *given, "--from", source, "--model", tmp_path / "n")
         assert not new.exists()
     # the model may be written over the one that it went on from
-    again = (*options, "--continue-from", hashed, "--bits", 5, "--model", hashed)
+    again = (*options, "--from", hashed, "--bits", 5, "--model", hashed)
     assert run_in_process(capsys, main, text, *again)[0] == 2
     succeeds(main, text, *again, "--overwrite")
     assert describe_model(hashed).n_samples == 120
@@ -97,7 +97,7 @@ def test_a_test_and_a_continued_stream_need_no_more_than_the_model(tmp_path, opt
     texts = [text_of(tmp_path, X[rows], y[rows], name) for rows, name in ((slice(40), "a"), (slice(40, 60), "b"))]
     model, files = tmp_path / "m.h5", ("--scores", "--overwrite", "--predictions")
     succeeds(main, texts[0], *options, "--model", model)
-    test = (texts[1], "--test", "--continue-from", model, *files, tmp_path / "p.txt")
+    test = (texts[1], "--test", "--from", model, *files, tmp_path / "p.txt")
     out = succeeds(main, *test).out
     values = np.array((tmp_path / "p.txt").read_text().split(), float)
     assert out.startswith("20 rows in ") and "of all" not in out
@@ -105,7 +105,7 @@ def test_a_test_and_a_continued_stream_need_no_more_than_the_model(tmp_path, opt
     # to go on with both is to go on with all options given once more
     whole = [*texts, *options, *files, tmp_path / "q.txt", "--model", tmp_path / "whole.h5"]
     succeeds(main, *whole)
-    succeeds(main, texts[1], "--continue-from", model, "--model", tmp_path / "on.h5")
+    succeeds(main, texts[1], "--from", model, "--model", tmp_path / "on.h5")
     found, expected = (load_model(tmp_path / name) for name in ("on.h5", "whole.h5"))
     np.testing.assert_array_equal(found.weights, expected.weights)
     assert found.meta.text == expected.meta.text and found.meta.n_samples == 60

@@ -33,10 +33,10 @@ def weights_by_id(path, length):
     return found, model
 
 
-def learned(path, learner, *, settings=None, prior=None, continue_from=None, **options):
+def learned(path, learner, *, settings=None, prior=None, start_from=None, **options):
     """(stream, reports) of one pass in process."""
     reports = []
-    stream = StreamPass(StreamSettings(learner, settings or {}, **options), prior=prior, continue_from=continue_from,
+    stream = StreamPass(StreamSettings(learner, settings or {}, **options), prior=prior, start_from=start_from,
                         on_report=reports.append)  # fmt: skip
     assert stream.run([str(path)])
     return stream, reports

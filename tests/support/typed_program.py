@@ -21,7 +21,7 @@ def program(X: scipy.sparse.csr_matrix, y: np.ndarray) -> None:
         found = blocksvm.cross_validate(store, [0.1, 1.0], 5)
         margin = blocksvm.maximum_margin(store)
     fitted.save("m.h5", overwrite=True)
-    fitted = blocksvm.fit(X, y, sample_weight=np.ones(3), solver="arow", warm_start=None)
+    fitted = blocksvm.fit(X, y, sample_weight=np.ones(3), solver="arow", start_from=None)
     fitted = blocksvm.fit(blocksvm.Matrix(X, [{1}, set()]), tol=1e-4)
     if fitted.certificate is not None:
         gap: float | None = fitted.certificate.rel_gap

@@ -94,7 +94,7 @@ def test_a_stream_takes_the_settings_of_its_learner_and_of_the_format(tmp_path):
         stream.save(tmp_path / "m.h5")
     model = blocksvm.load_model(tmp_path / "m.h5")
     assert len(model.feature_ids) == 1
-    more = blocksvm.Stream(continue_from=str(tmp_path / "m.h5"))
+    more = blocksvm.Stream(start_from=str(tmp_path / "m.h5"))
     assert more.run(str(tmp_path / "t.csv")) and more.rows == 6
     for name in ("step", "idf", "scale", "options"):
         with pytest.raises(blocksvm.InputError, match=f"{name}: pa1 does not accept it"):
