@@ -49,8 +49,8 @@ def main(arguments: list[str]) -> int:
     import numpy as np
 
     from blocksvm.base.labels import has_label
-    from blocksvm.base.outputs.writing import written_text
     from blocksvm.cli.display.line import Line
+    from blocksvm.files.output import written_text
     from blocksvm.model.asking import ROW_BYTES, SmallestMargins, margins_of
 
     scorer, pieces = pool_scorer(options)

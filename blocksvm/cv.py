@@ -103,7 +103,7 @@ def parsed(arguments: list[str]):
 
 def main(arguments: list[str]) -> int:
     options, of_loss = parsed(arguments)
-    from blocksvm.base.outputs.writing import written_whole
+    from blocksvm.files.output import written_whole
 
     path = path_of(options.C)
     named = {"model": options.refit, "figure": options.figure}

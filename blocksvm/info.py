@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 from blocksvm.base.errors import InputError, printable
-from blocksvm.base.objects.remote_path import place
 from blocksvm.cli.console import Parser, run
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import add_objects
 from blocksvm.cli.outputs import outputs_of
+from blocksvm.files.paths import location
 
 
 def parser() -> Parser:
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
 
     from blocksvm.store.hdf5_files import MAKERS, open_hdf5, read_meta, text_attribute, version_attribute
 
-    path = place(options.file)
+    path = location(options.file)
     with open_hdf5(path, *MAKERS) as file:
         kind = text_attribute(file, "blocksvm")
         version = version_attribute(file)

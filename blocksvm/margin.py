@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     from contextlib import ExitStack
 
     from blocksvm.base.labels import label_text
-    from blocksvm.base.outputs.writing import written_text, written_whole
+    from blocksvm.files.output import written_text, written_whole
 
     named = {"figure": options.figure, "support vectors": options.support_vectors}
     outputs = outputs_of(options, [options.store], named)

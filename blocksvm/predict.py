@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.objects.remote_path import file_size
 from blocksvm.cli.console import Parser, run, size
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
@@ -24,6 +23,7 @@ from blocksvm.cli.options import (
 )
 from blocksvm.cli.outputs import outputs_of, print_results
 from blocksvm.cli.standard import is_closed
+from blocksvm.files.paths import file_size
 from blocksvm.formats.choices import PREDICTED, all_choices
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def scorer_of(options, inputs: list[str], description, link) -> tuple[TextScorer
 
 def threads_for(options, inputs: list[str]) -> int:
     """As many as are asked for, by default one a processor, or one alone where there is little to read."""
-    sizes = [file_size(name) if name != "-" else None for name in inputs]
+    sizes = [file_size(name) for name in inputs]
     small = None not in sizes and sum(sizes) < SMALL
     return 1 if options.threads is None and small else n_threads(options.threads)
 
@@ -156,8 +156,8 @@ def write_predictions(options, output, pieces: Iterator[Scores], scorer, measure
     """Write a line for each row, and count what it is worth; link: of probabilities, where these are written."""
     from contextlib import ExitStack
 
-    from blocksvm.base.outputs.writing import written_text
     from blocksvm.cli.display.line import Line
+    from blocksvm.files.output import written_text
 
     line, model = Line(sys.stderr, options.quiet), scorer.model
     with ExitStack() as stack:

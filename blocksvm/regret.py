@@ -92,7 +92,7 @@ def main(arguments: list[str]) -> int:
     if not emit_json(options, figures):
         print("\n".join(shown(report)))
     if "figure" in outputs:
-        from blocksvm.base.outputs.writing import written_whole
+        from blocksvm.files.output import written_whole
         from blocksvm.theory.report import draw
 
         with written_whole(outputs["figure"], options.overwrite) as file:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.remote_path import place
 from blocksvm.cli.console import Parser, run
 from blocksvm.cli.outputs import outputs_of, print_written
+from blocksvm.files.paths import location
 
 KINDS = ("png", "svg", "pdf")
 EPILOG = """examples:
@@ -34,14 +34,14 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
 
     from blocksvm.base.optional_libraries import require_library
-    from blocksvm.base.outputs.writing import written_text, written_whole
+    from blocksvm.files.output import written_text, written_whole
 
     if not (options.output or options.figure):
         raise InputError("nothing to make; add -o FILE.html or --figure FILE.png")
     kind = str(options.figure or ".png").rpartition(".")[2].lower()
     if kind not in KINDS:
         raise InputError(f"--figure {options.figure}: name a file that ends in .{', .'.join(KINDS)}")
-    traces = [place(name) for name in options.traces]
+    traces = [location(name) for name in options.traces]
     outputs = outputs_of(options, options.traces, {"report": options.output, "figure": options.figure})
     require_library("matplotlib", "A report")
     from blocksvm.reporting.page import page_of

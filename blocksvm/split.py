@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.remote_path import place
 from blocksvm.cli.console import Parser, run, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
 from blocksvm.cli.options import (
@@ -18,6 +17,7 @@ from blocksvm.cli.options import (
     value_of,
 )
 from blocksvm.cli.outputs import outputs_of, print_results
+from blocksvm.files.paths import location
 
 EPILOG = """examples:
   blocksvm split train.svm.gz store.h5
@@ -145,7 +145,7 @@ def main(arguments: list[str]) -> int:
         unchanged = options.append and set(options.inputs) <= set(meta.get("skipped", ()))
         lines = skipped_lines(options.store, meta, unchanged)
         if not unchanged:
-            lines += split_summary(place(options.store), about, display.seconds, display.rate(display.seconds))
+            lines += split_summary(location(options.store), about, display.seconds, display.rate(display.seconds))
         print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])
     if not options.quiet:
         if line := columns_line(about.recipe):
@@ -189,7 +189,7 @@ def holdout_of(options, changes: bool):
         share = -1.0
     if not 0.0 < share < 1.0:
         raise InputError(f"--holdout {options.holdout[0]}: the share must lie between 0 and 1, e.g. 0.1")
-    return share, place(options.holdout[1])
+    return share, location(options.holdout[1])
 
 
 def check_options(options, changes: bool) -> None:
@@ -212,14 +212,14 @@ def check_options(options, changes: bool) -> None:
 def check_files(options, changes: bool, held_out) -> None:
     """InputError where an input is missing, or an output cannot be written."""
 
-    from blocksvm.base.outputs.checks import check_output
+    from blocksvm.files.output import check_output
 
     for name in [*options.inputs, *([options.weights] if options.weights else [])]:
-        if name != "-" and not place(name).exists():
+        if name != "-" and not location(name).exists():
             raise InputError(f"{name}: no such file")
-    if changes and not place(options.store).exists():
+    if changes and not location(options.store).exists():
         raise InputError(f"{options.store}: no such store; make it first, without --append")
-    stores = [path for path in (place(options.store), held_out) if path is not None]
+    stores = [path for path in (location(options.store), held_out) if path is not None]
     outputs_of(options, [*options.inputs, options.weights, *map(str, stores)])
     for path in stores:
         check_output(path, options.overwrite or changes, "store")

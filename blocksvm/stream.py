@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from textwrap import fill
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.remote_path import place
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import names_of
 from blocksvm.cli.console import Interrupted, Known, Parser, catch_signals, run, seed, size
@@ -28,6 +27,7 @@ from blocksvm.cli.options import (
 )
 from blocksvm.cli.outputs import outputs_of, print_next, print_results
 from blocksvm.cli.standard import is_closed
+from blocksvm.files.paths import location
 from blocksvm.online import LEARNERS
 
 DEFAULT = "auto"
@@ -207,7 +207,7 @@ def check_options(options, settings: Settings) -> None:
 
 
 def path_of(name: str | None):
-    return None if name is None else place(name)
+    return None if name is None else location(name)
 
 
 def checked_outputs(options, inputs: list[str]) -> dict:
@@ -223,7 +223,7 @@ def checked_outputs(options, inputs: list[str]) -> dict:
 def check_inputs(inputs: list[str]) -> None:
     """InputError where there is no such file."""
     for name in inputs:
-        if name != "-" and not place(name).exists():
+        if name != "-" and not location(name).exists():
             raise InputError(f"{name}: no such file")
 
 

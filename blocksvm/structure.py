@@ -210,7 +210,7 @@ def opened(options, stop=lambda: False):
 
 def predict(arguments: list[str]) -> int:
     options = model_parser("predict").parse_args(arguments)
-    from blocksvm.base.outputs.writing import written_text
+    from blocksvm.files.output import written_text
 
     output = outputs_of(options, [options.model, options.text], {None: options.output})[None]
     stop = catch_signals()

@@ -6,7 +6,6 @@ import sys
 from textwrap import fill
 
 from blocksvm.base.errors import InputError, option_string
-from blocksvm.base.objects.remote_path import place
 from blocksvm.base.settings import Settings
 from blocksvm.cli.console import Interrupted, Known, Parser, catch_signals, duration, run, seed, size
 from blocksvm.cli.json_output import add_json, emit_json
@@ -25,6 +24,7 @@ from blocksvm.cli.options import (
 )
 from blocksvm.cli.outputs import outputs_of, print_next, print_results
 from blocksvm.cli.standard import drawing
+from blocksvm.files.paths import location
 from blocksvm.online.methods import NAMES
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
@@ -94,7 +94,7 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
     if start is not None:
         from blocksvm.model.takeover import start_of
 
-        continued, _ = start_of(place(start))
+        continued, _ = start_of(location(start))
         if continued is not None:
             from blocksvm.model.model_file import describe_model
 
@@ -128,12 +128,12 @@ def main(arguments: list[str]) -> int:
         about = read_meta(file)
     keywords = {"solver": options.solver, "learner": options.learner}
     keywords |= chosen_values(options, declared) | chosen_values(options, RUN_SETTINGS)
-    start = (None, None) if options.start_from is None else start_of(place(options.start_from))
+    start = (None, None) if options.start_from is None else start_of(location(options.start_from))
     settings = TrainSettings.of(**keywords) if start[0] is None else TrainSettings.continuing(start[0], **keywords)
     if options.resume and options.checkpoint is not None and not options.overwrite:
         from blocksvm.training.checkpoint import is_result_of
 
-        options.overwrite = is_result_of(place(options.model), place(options.checkpoint), settings)
+        options.overwrite = is_result_of(location(options.model), location(options.checkpoint), settings)
         if options.overwrite and not options.quiet:
             print(f"{options.model}: is the model of this run, which had ended; it is written again", file=sys.stderr)
     # the model that a run starts from may be replaced by its result

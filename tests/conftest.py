@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from datetime import timedelta
 from typing import NamedTuple
 
 import pytest
@@ -39,14 +40,15 @@ def server(monkeypatch):
     """A server of objects, which s3:// means, too; the network is waited for shortly."""
     from support.object_server import ObjectServer
 
-    from blocksvm.base.objects.remote_object import PATIENCE, Patience
+    from blocksvm.files import remote
 
-    token = PATIENCE.set(Patience(silence=2.0, tries=6, first=0.01, most=0.05))
+    pauses = {"init_backoff": timedelta(seconds=0.01), "max_backoff": timedelta(seconds=0.05), "base": 2}
+    monkeypatch.setattr(remote, "RETRIES", {**remote.RETRIES, "max_retries": 5, "backoff": pauses})
+    monkeypatch.setattr(remote, "SILENCE", 2.0)
     with ObjectServer() as running:
         for name, value in running.s3.items():
             monkeypatch.setenv(name, value)
         yield running
-    PATIENCE.reset(token)
 
 
 class Outcome(NamedTuple):

@@ -14,10 +14,11 @@ import numpy as np
 
 from blocksvm.api.setting_keywords import StoreSettings
 from blocksvm.base.errors import InputError, InputWarning, one_of, option
-from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import n_threads, split_fields
 from blocksvm.conversion.convert import COMMON, SplitProgress, SplitSettings, settings_of_store, split_rows
+from blocksvm.files.input import names_of_inputs
+from blocksvm.files.paths import one_run
 from blocksvm.formats import FORMATS, get_format
 from blocksvm.model.model_file import Model, describe_model, labels_predicted
 from blocksvm.model.probabilities import link_of

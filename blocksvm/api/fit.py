@@ -12,13 +12,12 @@ import numpy as np
 
 from blocksvm.api.setting_keywords import FitSettings
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.inputs import one_run
 from blocksvm.base.log import LOG
-from blocksvm.base.objects.remote_path import place
-from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.settings import n_threads
 from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
+from blocksvm.files.output import check_output
+from blocksvm.files.paths import Location, location, one_run
 from blocksvm.model.events import RunEvent
 from blocksvm.model.feature_names import NamedRows
 from blocksvm.model.model_file import Model, make_model
@@ -53,9 +52,9 @@ class Fitted:
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the model file; InputError where ``path`` exists (without ``overwrite``) or cannot be written."""
-        check_output(place(path), overwrite, "model")
+        check_output(location(path), overwrite, "model")
         ids = self.model.feature_ids  # the source may have been closed
-        save_result(place(path), self.plan, self.state, self.result, lambda start, stop: ids[start:stop], overwrite)
+        save_result(location(path), self.plan, self.state, self.result, lambda start, stop: ids[start:stop], overwrite)
 
 
 @one_run()
@@ -104,7 +103,7 @@ def fit(
         source = Matrix(rows, y, weights=sample_weight)
     by_user(settings)
     threads = Threads(n_threads(settings.pop("n_jobs", None)))
-    continue_from, begin = start_of(place(start_from)) if isinstance(start_from, str | Path) else (None, start_from)
+    continue_from, begin = start_of(location(start_from)) if isinstance(start_from, str | Path) else (None, start_from)
     initial_models = InitialModels(source, continue_from, _path(prior))
     train_settings = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
@@ -177,8 +176,8 @@ def _fill_state(target: State, state: State) -> None:
         array[...] = state[name]
 
 
-def _path(name: str | Path | None) -> Path | None:
-    return None if name is None else place(name)
+def _path(name: str | Path | None) -> Location | None:
+    return None if name is None else location(name)
 
 
 def describe_solver(name: str, learner: bool = False) -> str:

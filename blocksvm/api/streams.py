@@ -10,9 +10,9 @@ import numpy as np
 
 from blocksvm.api.setting_keywords import OnlineSettings
 from blocksvm.base.labels import Labels
-from blocksvm.base.objects.remote_path import place
-from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.settings import split_fields
+from blocksvm.files.output import check_output
+from blocksvm.files.paths import location
 from blocksvm.formats import AUTO, settings_offered
 from blocksvm.streaming.stream_pass import StreamPass, StreamReport, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
@@ -59,8 +59,8 @@ class Stream(StreamPass):
         learner = learner or ("" if start_from else AUTO)
         super().__init__(
             StreamSettings(learner, others, options=options, **values),
-            prior=None if prior is None else place(prior),
-            start_from=None if start_from is None else place(start_from),
+            prior=None if prior is None else location(prior),
+            start_from=None if start_from is None else location(start_from),
             on_report=on_report, on_fault=on_fault, on_save=on_save, stop=stop, on_predicted=on_predicted,
             on_query=on_query,
         )  # fmt: skip
@@ -68,5 +68,5 @@ class Stream(StreamPass):
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the model file, whole or not at all, of the learner that leads.  Raises InputError where nothing was
         learned, where ``path`` exists (without ``overwrite``) or cannot be written."""
-        check_output(place(path), overwrite, "model")
-        save_stream(place(path), self, overwrite)
+        check_output(location(path), overwrite, "model")
+        save_stream(location(path), self, overwrite)

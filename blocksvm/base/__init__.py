@@ -1,1 +1,1 @@
-"""The base of all rooms: errors, settings, labels, memory, files in and out; imports nothing from outside it."""
+"""The base of all rooms: errors, settings, labels, memory, log; imports nothing from outside it."""

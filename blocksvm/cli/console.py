@@ -19,16 +19,13 @@ from typing import TypeVar
 
 from blocksvm import __version__
 from blocksvm.base.errors import InputError, nearest, one_of, system_sentence, use_option_names
-from blocksvm.base.inputs import one_run
 from blocksvm.base.log import show_with
 from blocksvm.base.memory import BESIDES, megabytes, memory_limit, seconds_of, size_in_bytes
-from blocksvm.base.objects.object_settings import ObjectSettings
-from blocksvm.base.objects.remote_path import use_object_settings
-from blocksvm.base.objects.urls import arguments_without_secrets
 from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_user, no_user_places
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.cli.standard import OutputClosed, standard_streams
+from blocksvm.files.paths import arguments_without_secrets, one_run, use_connections
 
 # That a thread may run Python code while another wants to: a thread that reads blocks asks for its turn several times a
 # chunk, and with Python's 5 ms it was held up for ten times as long as its work takes.
@@ -154,7 +151,7 @@ class Parser(argparse.ArgumentParser):
         quiet = getattr(parsed, "quiet", True)
         show_with((lambda sentence: None) if quiet else partial(print, file=sys.stderr))
         if hasattr(parsed, "connections"):
-            use_object_settings(ObjectSettings.of(vars(parsed)))
+            use_connections(vars(parsed))
         if hasattr(parsed, "memory") and not parsed.quiet:
             warn_of_memory(parsed.memory or self.usual_memory)
         return parsed

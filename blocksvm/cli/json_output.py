@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from blocksvm import __version__
-from blocksvm.base.objects.remote_path import place
+from blocksvm.files.paths import location
 
 
 def add_json(group, what: str) -> None:
@@ -23,8 +23,8 @@ def emit_json(options, figures: Mapping) -> bool:
     if options.json == "-":
         print(json.dumps(plain(figures), allow_nan=False))
     elif options.json is not None:
-        from blocksvm.base.outputs.writing import write_json
+        from blocksvm.files.output import write_json
 
         # by its first key a file is known as one that may be replaced
-        write_json(place(options.json), {"blocksvm": __version__} | plain(figures), options.overwrite)
+        write_json(location(options.json), {"blocksvm": __version__} | plain(figures), options.overwrite)
     return options.json == "-"

@@ -11,12 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option_string
-from blocksvm.base.objects.object_settings import OBJECT_SETTINGS
-from blocksvm.base.objects.remote_path import place
-from blocksvm.base.objects.urls import is_url
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Known, duration, threads
+from blocksvm.files.paths import OBJECT_SETTINGS, is_url, location
 from blocksvm.formats import AUTO, FORMATS, settings_offered
 from blocksvm.training.run_settings import ROUNDING
 
@@ -126,7 +124,7 @@ def files_named(names: Sequence[str], quiet: bool = False) -> list[str]:
     paths: list[str] = []
     for name in names:
         if is_url(name):
-            if ("*" in name or "?" in name) and not place(name).exists():
+            if ("*" in name or "?" in name) and not location(name).exists():
                 raise InputError(f"{name}: no such object; patterns are for files of this machine: name each object")
             paths.append(name)
             continue

@@ -8,15 +8,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.remote_path import place
+from blocksvm.files.paths import Location, location
 
 
 def outputs_of(
     options, inputs: Iterable[str | None], named: Mapping[str | None, str | None] = {}
-) -> dict[str | None, Path]:
+) -> dict[str | None, Location]:
     """The paths of the outputs that were given, by kind of file as ``check_output`` has it, the file of ``--json``
     among them.
 
@@ -24,14 +23,14 @@ def outputs_of(
     cannot be written, where it is an input or another output, and where a figure lacks its library.
     """
     from blocksvm.base.optional_libraries import require_library
-    from blocksvm.base.outputs.checks import check_outputs
+    from blocksvm.files.output import check_outputs
 
     resumed = getattr(options, "resume", False)
     if resumed and options.checkpoint is None:
         raise InputError("--resume needs --checkpoint FILE, the file to go on from")
     named = {**named, "json": getattr(options, "json", None)}
-    outputs = {kind: place(name) for kind, name in named.items() if name not in (None, "-")}
-    read = [place(name) for name in inputs if name not in (None, "-")]
+    outputs = {kind: location(name) for kind, name in named.items() if name not in (None, "-")}
+    read = [location(name) for name in inputs if name not in (None, "-")]
     check_outputs(outputs, options.overwrite, read, resumed)
     if "figure" in outputs:
         require_library("matplotlib", "A figure", ", or leave it out")
@@ -54,7 +53,7 @@ def print_next(options, learned_from: Iterable[str]) -> None:
         print(f"next: blocksvm predict {options.model} NEW{ending[0] if ending else '-TEXT'}", file=sys.stderr)
 
 
-def print_written(options, outputs: Mapping[str | None, Path]) -> None:
+def print_written(options, outputs: Mapping[str | None, Location]) -> None:
     """Print the names of the outputs, on standard error where ``--json`` goes to standard output."""
     for kind, path in outputs.items() if not options.quiet else ():
         if kind != "checkpoint":

@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from blocksvm.base.objects.remote_path import place
 from blocksvm.base.threads import Threads
 from blocksvm.cli.display.training import TrainDisplay, train_summary
 from blocksvm.cli.options import cluster_of, resumes
+from blocksvm.files.paths import Location, location
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import InitialModels
 from blocksvm.model.trace import Trace
@@ -151,5 +151,5 @@ class Session:
         return describe_checkpoint(checkpoint) if resumes(self.options, checkpoint) else None
 
 
-def _path(name: str | None) -> Path | None:
-    return None if name is None else place(name)
+def _path(name: str | None) -> Location | None:
+    return None if name is None else location(name)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from blocksvm.base.objects.remote_path import absolute_name
 from blocksvm.cluster.workers import Workers
+from blocksvm.files.paths import absolute_name
 
 TIMEOUT = 300.0  # seconds
 

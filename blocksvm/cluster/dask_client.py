@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from multiprocessing import resource_tracker
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.held_signals import signals_held
 from blocksvm.base.memory import megabytes
 
 ANSWER = 10.0  # seconds that the scheduler has to answer
@@ -123,6 +124,21 @@ def local_cluster(distributed, address: str):
         return distributed.LocalCluster(
             n_workers=n, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         )
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Meanwhile Ctrl-C and a closed terminal, which reach all processes of a terminal, wait; processes that are started
+    now never get them, and end with the one that starts them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # which lets SIGINT through when it is started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def tls(distributed, security):

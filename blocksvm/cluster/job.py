@@ -14,9 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.object_settings import ObjectSettings
-from blocksvm.base.objects.remote_path import object_settings, place
 from blocksvm.base.vectors import on_lines
+from blocksvm.files.paths import connections_of_run, location
 from blocksvm.store.reader import Store
 
 VERSIONS = 2  # of w that a worker holds: that of the batch at work, and that of the next
@@ -90,7 +89,8 @@ class Job:
     """What a worker has to know.
 
     key: of this job alone; stores: paths of which a worker opens the first that it sees, and the fingerprint of all;
-    n_bytes: memory that each worker needs; threads: in each; objects: how stores that are objects are read.
+    n_bytes: memory that each worker needs; threads: in each; connections: most requests at once for a store that
+    is an object.
     """
 
     key: str
@@ -98,7 +98,7 @@ class Job:
     fingerprint: str
     n_bytes: int
     threads: int | None
-    objects: ObjectSettings = field(default_factory=object_settings, kw_only=True)
+    connections: int = field(default_factory=connections_of_run, kw_only=True)
 
     def make_context(self, store: Store) -> Context:
         """What a worker holds of this job; InputError where it cannot take part."""
@@ -141,7 +141,7 @@ class Context:
 
 
 def open_context(job: Job) -> Context:
-    store = Store(next((path for path in job.stores if place(path).is_file()), job.stores[-1]), job.objects)
+    store = Store(next((path for path in job.stores if location(path).is_file()), job.stores[-1]), job.connections)
     try:
         if store.fingerprint != job.fingerprint:
             raise InputError(f"{store.path}: is another store than the one that this run reads")

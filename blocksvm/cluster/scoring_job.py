@@ -13,11 +13,11 @@ from uuid import uuid4
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.remote_path import absolute_name, place
 from blocksvm.cluster.chunk_parts import LARGEST_PART, MOST_UNDER_WAY, cut, part_size
 from blocksvm.cluster.cluster import Cluster
 from blocksvm.cluster.dispatcher import Dispatcher
 from blocksvm.cluster.job import NO_VERSION, Context, Job
+from blocksvm.files.paths import absolute_name, location
 from blocksvm.model.scoring import ScoreChunks, ScoredRows, StoreScorer
 from blocksvm.store.reader import Store
 
@@ -34,7 +34,7 @@ class ScoringJob(Job):
 
     def make_context(self, store: Store) -> Context:
         path, digest = self.model
-        if not place(path).is_file() or digest_of(path) != digest:
+        if not location(path).is_file() or digest_of(path) != digest:
             raise InputError(f"{path}: is not there, or is another model than the one that predicts")
         return ScoringContext(self, store)
 

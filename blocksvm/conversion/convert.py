@@ -12,14 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import Bytes, InputError, option
-from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import label_fault
 from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY
-from blocksvm.base.objects.remote_path import local_place, place
-from blocksvm.base.objects.urls import READ_AHEAD, is_url
-from blocksvm.base.outputs.checks import check_output
-from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_user, names_of
@@ -39,6 +34,9 @@ from blocksvm.conversion.number_lines import RowWeights
 from blocksvm.conversion.numbered_rows import rows_of
 from blocksvm.conversion.parallel_parsing import by_threads
 from blocksvm.conversion.spool import Spool, require_space
+from blocksvm.files.input import names_of_inputs
+from blocksvm.files.output import check_output, scratch_folder, temporary_folder
+from blocksvm.files.paths import READ_AHEAD, Location, is_url, location, one_run
 from blocksvm.formats import AUTO, get_format, remarks, settled
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
 from blocksvm.formats.file_reader import inputs_of
@@ -156,7 +154,7 @@ def settings_from(chosen: Mapping, **others) -> SplitSettings:
 
 
 def settings_of_store(
-    store: str | Path, requested: Mapping, options: Mapping = {}, like: bool = False, **machine
+    store: str | Location, requested: Mapping, options: Mapping = {}, like: bool = False, **machine
 ) -> SplitSettings:
     """The settings by which rows are added to a store.
 
@@ -164,7 +162,7 @@ def settings_of_store(
     and the format's ``options`` must agree with the store's.  machine: those of ``SplitSettings`` that are free.  like:
     the settings are for another store, of rows to be predicted, whose text is read and whose features are made alike.
     InputError names a setting that disagrees."""
-    path = place(store)
+    path = location(store)
     with open_hdf5(path, "store") as file:
         meta = read_meta(file)
     recipe, saved = meta.recipe, meta.settings
@@ -218,7 +216,7 @@ def extend(
     any fault there is the old store or the new one.  Its chunks are copied as they are.  Raises InputError as ``split``
     does, where the store is none, and, without ``once``, where an input was added before.
     """
-    path = place(store)
+    path = location(store)
     if not inputs:
         raise InputError(f"{path}: nothing to do; give text whose rows are added")
     settings = settings_of_store(path, {}) if settings is None else settings
@@ -244,11 +242,11 @@ def extend(
 
 @one_run()
 def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout_store, progress, existing=None):
-    store = place(store)
-    outputs = [store] if holdout_store is None else [store, place(holdout_store)]
+    store = location(store)
+    outputs = [store] if holdout_store is None else [store, location(holdout_store)]
     if len({path.resolve() for path in outputs}) < len(outputs):
         raise InputError(f"{store}: the store and its held-out rows need two names")
-    read_from = {place(name).resolve() for name in inputs if name != "-"}
+    read_from = {location(name).resolve() for name in inputs if name != "-"}
     for path in outputs:
         check_output(path, settings.overwrite, "store")
         if path.resolve() in read_from:
@@ -258,7 +256,7 @@ def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout
             f"{option('memory', Bytes(settings.memory))} is too small; a split needs "
             f"{option('memory', Bytes(SMALLEST_MEMORY))} or more"
         )
-    temp = Path(settings.temp) if settings.temp is not None else local_place(store).parent
+    temp = Path(settings.temp) if settings.temp is not None else temporary_folder(store)
     if not temp.is_dir():
         raise InputError(f"{temp}: no such folder; {option('temp')} names an existing one")
     return _Split(inputs, batches, outputs, settings, temp, progress, existing).run()
@@ -312,7 +310,7 @@ class _Split:
         settings = self.settings
         expected = None if self.batches is not None else expected_text(self.inputs)
         if expected:
-            for folder in {self.temp, local_place(self.outputs[0], self.temp).parent}:
+            for folder in {self.temp, temporary_folder(self.outputs[0], self.temp)}:
                 require_space(folder, int(0.3 * expected), "the split", "free some space or choose another folder")
         with ExitStack() as stack:
             self.folder = folder = stack.enter_context(scratch_folder(self.temp, self.outputs[0]))
@@ -533,7 +531,7 @@ def expected_text(inputs: list[str]) -> int | None:
     """Bytes of text that the inputs may have; None where one of them does not tell."""
     total = 0
     for name in inputs:
-        path = place(name)
+        path = location(name)
         if name == "-" or not path.is_file():
             return None
         compressed = path.suffix in (".gz", ".bz2", ".xz", ".zst")

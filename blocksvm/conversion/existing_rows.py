@@ -7,14 +7,13 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.inputs import open_input
-from blocksvm.base.objects.remote_path import RemotePath, absolute_name, file_size
 from blocksvm.conversion.feature_ids import BYTES_AN_ID, FULLEST, NameTable
+from blocksvm.files.input import open_input
+from blocksvm.files.paths import Location, ObjectUrl, absolute_name, file_size
 from blocksvm.formats.file_reader import fingerprint_of_input
 from blocksvm.sources.block import WORD_BYTES
 from blocksvm.sources.source import Step
@@ -36,7 +35,7 @@ class ExistingRows:
     value is 1; weighted: some row has another weight.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Location):
         self.path = path
         self.state = _state_of(path)
         self.store = Store(path)
@@ -175,9 +174,9 @@ class ExistingRows:
         return {name: meta[name] for name in INHERITED if name in meta}
 
 
-def _state_of(path: Path) -> tuple | None:
+def _state_of(path: Location) -> tuple | None:
     try:
-        if isinstance(path, RemotePath):
+        if isinstance(path, ObjectUrl):
             return path.anew().remote.identity()
         status = os.stat(path)
     except OSError:

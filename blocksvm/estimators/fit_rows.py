@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import numbers_of
-from blocksvm.base.outputs.temporary import scratch_folder
 from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.conversion.convert import SplitSettings, store_batches
+from blocksvm.files.output import scratch_folder
 from blocksvm.sources.matrix import Matrix, csr_of
 from blocksvm.sources.source import Source
 from blocksvm.store.reader import Store, open_store

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,12 +12,11 @@ from pathlib import Path
 
 from blocksvm.base.errors import InputError, InputWarning, one_of, option
 from blocksvm.base.memory import MEMORY, Budget
-from blocksvm.base.objects.remote_path import place
 from blocksvm.base.optional_libraries import require_library
-from blocksvm.base.outputs.checks import check_outputs
-from blocksvm.base.outputs.writing import written_whole
 from blocksvm.exchange import liblinear, onnx, sklearn_models, weights_table
 from blocksvm.exchange.linear import WrongForm, linear_of
+from blocksvm.files.output import check_outputs, written_whole
+from blocksvm.files.paths import Location, location
 from blocksvm.model.model_file import Model, describe_model, load_model
 from blocksvm.store.arrays import require_length
 from blocksvm.store.descriptions import ModelMeta
@@ -85,7 +85,7 @@ def form_of(name: str) -> Form:
 
 def export_model(
     model: Model | str | Path,
-    path: str | Path,
+    path: str | Location,
     format: str,
     *,
     names: str | Path | None = None,
@@ -102,26 +102,30 @@ def export_model(
         >>> blocksvm.export_model("model.h5", "model.txt", "liblinear")
         ()
     """
-    form, target = form_of(format), place(path)
+    form, target = form_of(format), location(path)
     if names is not None and not form.named:
         raise InputError(f"{option('names')}: is for {', '.join(n for n in FORMS if FORMS[n].named)}; leave it out")
-    inputs = [place(name) for name in (getattr(model, "path", model), names) if isinstance(name, str | Path) and name]
+    inputs = [
+        location(name)
+        for name in (getattr(model, "path", model), names)
+        if isinstance(name, str | os.PathLike) and name
+    ]
     check_outputs({form.kind: target}, overwrite, inputs)
     budget = Budget(MEMORY.checked(memory))
-    if isinstance(model, str | Path):
+    if isinstance(model, str | os.PathLike):
         budget.reserve("the model", model_bytes(describe_model(model)))
     named_by = names or (model.path if isinstance(model, Model) else model)
-    if form.named and isinstance(named_by, str | Path) and named_by:
+    if form.named and isinstance(named_by, str | os.PathLike) and named_by:
         budget.reserve("names of features", name_bytes(named_by))
     loaded = model_given(model)
-    more = {} if names is None else {"names": place(names)}
+    more = {} if names is None else {"names": location(names)}
     with advising(loaded), written_whole(target, overwrite) as file:
         return form.write(loaded, file, **more)
 
 
 def model_given(model: Model | str | Path) -> Model:
     """The model, or that of a file; InputError for what is neither."""
-    if isinstance(model, str | Path):
+    if isinstance(model, str | os.PathLike):
         return load_model(model)
     if not isinstance(model, Model):
         raise InputError(
@@ -138,7 +142,7 @@ def model_bytes(description: ModelMeta) -> int:
     return (17 * k + 40) * d + LINE_BYTES * (k + 3) * weights_table.AT_ONCE
 
 
-def name_bytes(path: str | Path) -> int:
+def name_bytes(path: str | Location) -> int:
     """What the names of a model's or a store's features take as strings, and while these are made and ordered."""
     with open_hdf5(path, "model", "store") as file, damage_named(file):
         features = group(file, "features")
@@ -171,10 +175,10 @@ def to_estimator(model: Model | str | Path):
     return estimator
 
 
-def import_model(path: str | Path, *, memory: int | str = DEFAULT_MEMORY) -> Model:
+def import_model(path: str | Location, *, memory: int | str = DEFAULT_MEMORY) -> Model:
     """The model of a LIBLINEAR text file, its features named by LIBLINEAR's indices, its labels rising.
     ``Model.save`` writes it.  Raises InputError, with file and line, for other files, and where the nonzero weights
     take more than ``memory`` bytes."""
-    if not place(path).is_file():
+    if not location(path).is_file():
         raise InputError(f"{path}: no such file; name a text model of LIBLINEAR")
-    return liblinear.read(place(path), MEMORY.checked(memory))
+    return liblinear.read(location(path), MEMORY.checked(memory))

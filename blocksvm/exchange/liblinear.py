@@ -8,17 +8,17 @@ is the weight of a constant feature of value B.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import listed
 from blocksvm.base.memory import Budget
-from blocksvm.base.outputs.writing import as_text
 from blocksvm.exchange.linear import LIBLINEAR_IDS, Linear, WrongForm, linear_of, model_of
+from blocksvm.files.input import open_input
+from blocksvm.files.output import as_text
+from blocksvm.files.paths import Location
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.model.model_file import Model
 from blocksvm.model.prediction_lines import number_lines
@@ -90,7 +90,7 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     return notes
 
 
-def read(path: Path, memory: int, piece_bytes: int = PIECE) -> Model:
+def read(path: Location, memory: int, piece_bytes: int = PIECE) -> Model:
     """The model of such a file, with the features that have a weight; its labels in rising order.
 
     InputError with file and line for other files, and where its weights take more than ``memory`` bytes.
@@ -130,7 +130,7 @@ def read(path: Path, memory: int, piece_bytes: int = PIECE) -> Model:
     return model_of(linear, f"LIBLINEAR ({path})", str(path))
 
 
-def _header(path: Path, file) -> tuple[dict, int]:
+def _header(path: Location, file) -> tuple[dict, int]:
     """(the lines before the weights as a dict, their number)."""
     header: dict = {}
     if file.read(3) != BYTE_ORDER_MARK:
@@ -198,7 +198,7 @@ def _header_value(key: str, values: list[str]):
 
 
 def _weights(
-    path: Path, pieces: Iterator[tuple[int, bytes]], vectors: int, total: int, plain: int, memory: int
+    path: Location, pieces: Iterator[tuple[int, bytes]], vectors: int, total: int, plain: int, memory: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(places, values) of the nonzero weights among the first ``plain``, and the last ``vectors`` ones (of the constant
     feature, where the total is larger)."""
@@ -223,7 +223,7 @@ def _weights(
     return np.concatenate(places or [np.empty(0, np.int64)]), np.concatenate(nonzeros or [np.empty(0)]), last
 
 
-def _pieces(path: Path, file, line: int, n_bytes: int) -> Iterator[tuple[int, bytes]]:
+def _pieces(path: Location, file, line: int, n_bytes: int) -> Iterator[tuple[int, bytes]]:
     """(number of lines before, whole lines) for pieces of the rest of a file."""
     remainder = b""
     while text := file.read(n_bytes):
@@ -237,7 +237,7 @@ def _pieces(path: Path, file, line: int, n_bytes: int) -> Iterator[tuple[int, by
     yield line, remainder
 
 
-def _numbers(path: Path, line: int, text: bytes) -> np.ndarray:
+def _numbers(path: Location, line: int, text: bytes) -> np.ndarray:
     """The finite numbers of whole lines; line: the number of lines before them."""
     try:
         values = np.array(text.split(), dtype=np.float64)

@@ -11,8 +11,9 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import label_text
-from blocksvm.base.outputs.writing import as_text
 from blocksvm.exchange.linear import Linear, linear_of
+from blocksvm.files.output import as_text
+from blocksvm.files.paths import Location
 from blocksvm.model.model_file import Model
 from blocksvm.store.reader import Store
 
@@ -26,7 +27,7 @@ def headings(linear: Linear, named: bool) -> list[str]:
     return ["id", *(["name"] if named else []), *linear.factors, *vectors]
 
 
-def names_of(path: Path, ids: np.ndarray) -> list[str]:
+def names_of(path: Location, ids: np.ndarray) -> list[str]:
     """The names of these features in a store ('' for others); InputError where its features have no names."""
     with Store(path) as store:
         if not store.named:

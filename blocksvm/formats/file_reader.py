@@ -16,11 +16,10 @@ import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.base.errors import Bytes, InputError, option
-from blocksvm.base.inputs import open_input, raise_system_error, require_same
 from blocksvm.base.labels import exact
-from blocksvm.base.objects.remote_path import file_size, place
-from blocksvm.base.objects.urls import is_url
 from blocksvm.base.row_batch import Origin, RowBatch, runs
+from blocksvm.files.input import open_input, raise_system_error
+from blocksvm.files.paths import file_size, is_url, location, require_same
 from blocksvm.formats import AUTO, get_format, sniffed
 from blocksvm.formats.choices import KINDS, carried, chosen, is_table
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
@@ -121,12 +120,12 @@ class FileInputs:
         for k, name in enumerate(self.names):
             source = TextSource(name, self._size(name))
             source.text_bytes = source.stored_bytes
-            require_same(name, place(name).stat())
+            require_same(name, location(name).stat())
             for payload, done in format_.pieces(name, self.options, piece_bytes, limit):
                 yield RowPiece(source, payload, (k + done) / len(self.names))
             if digested:
                 source.fingerprint = fingerprint_of(name)
-            require_same(name, place(name).stat())
+            require_same(name, location(name).stat())
 
     @staticmethod
     def _size(name: str) -> int:
@@ -165,7 +164,7 @@ HDF5 = b"\x89HDF\r\n\x1a\n"
 
 def magic_of(name: str) -> str | None:
     """The format of files by a file's first bytes; None where they are of none."""
-    if not place(name).is_file():
+    if not location(name).is_file():
         return None
     with open_input(name) as file:
         head = file.read(512)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option, printable
 from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import together
+from blocksvm.files.paths import Location
 from blocksvm.kernels.rows import Entries
 from blocksvm.model.contribution_kernels import largest_contributions
 from blocksvm.store.arrays import read_array, read_text, require_length
@@ -35,7 +35,7 @@ class Contributions(NamedTuple):
         return cls(np.empty((m, n), np.int64), np.empty((m, n)), np.empty(m))
 
 
-def contributions_wanted(n: int | None, description: ModelMeta, path: str | Path) -> int:
+def contributions_wanted(n: int | None, description: ModelMeta, path: str | Location) -> int:
     """n, or 0 where there are to be none; InputError for a wrong number, and where the model's decision values are no
     sums of contributions."""
     if n is None:
@@ -54,7 +54,7 @@ class Explainer:
     """The n largest contributions of each row, and the names of the features of a model or store, in memory; ids of
     those without."""
 
-    def __init__(self, n: int, path: str | Path, budget: Budget):
+    def __init__(self, n: int, path: str | Location, budget: Budget):
         self.n = n
         with open_hdf5(path, *MAKERS) as file, damage_named(file):
             features, d = group(file, "features"), read_meta(file).n_features

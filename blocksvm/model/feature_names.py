@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import h5py
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.remote_path import place
+from blocksvm.files.paths import Location, location
 from blocksvm.model.solver_state import open_state
 from blocksvm.store.arrays import ENDS, read_names, read_range, require_length, write_array
 from blocksvm.store.descriptions import ModelMeta
@@ -22,7 +21,7 @@ from blocksvm.store.hdf5_files import damage_named, group, has, open_hdf5, read_
 class NamedRows:
     """What ``names_of`` needs of a source, so that it is not held."""
 
-    path: str | Path
+    path: str | Location
     fingerprint: str
     n_features: int
     named = True
@@ -37,7 +36,7 @@ class NamedRows:
 def names_of(source) -> Iterator[h5py.Group | None]:
     """The group of a store's file, which it may have closed, that has the names of a source's features; None where it
     has no names, or no longer."""
-    if not source.named or not place(source.path).is_file():
+    if not source.named or not location(source.path).is_file():
         yield None
         return
     with open_hdf5(source.path, "store") as file, damage_named(file):
@@ -74,7 +73,7 @@ class WeightedFeatures:
         return self.name or f"feature {self.id}"
 
 
-def strongest(path: str | Path, n: int) -> list[tuple[object, list[WeightedFeatures]]]:
+def strongest(path: str | Location, n: int) -> list[tuple[object, list[WeightedFeatures]]]:
     """Of each of a model's vectors of weights its label (of two classes the larger one, of targets that are numbers
     None) and the n features of the largest weights, the largest first (of equals the one that comes first).
 
@@ -104,14 +103,14 @@ def strongest(path: str | Path, n: int) -> list[tuple[object, list[WeightedFeatu
     ]
 
 
-def names_in(path: str | Path) -> list[str] | None:
+def names_in(path: str | Location) -> list[str] | None:
     """The names of a model file's features in its order, '' for one without; None where it has none."""
     with open_hdf5(path, "model") as file, damage_named(file):
         features = group(file, "features")
         return read_names(features, 0, read_meta(file).n_features) if has(features, "names") else None
 
 
-def _named(path: str | Path, places: list[int], weights: list[float]) -> list[WeightedFeatures]:
+def _named(path: str | Location, places: list[int], weights: list[float]) -> list[WeightedFeatures]:
     """Features by their places; those of weight 0 are left out."""
     weighted = []
     with open_hdf5(path, "model") as file, damage_named(file):

@@ -13,17 +13,16 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import h5py
 import numpy as np
 
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import listed
-from blocksvm.base.objects.remote_path import place
-from blocksvm.base.outputs.checks import check_output
 from blocksvm.base.user_code import by_user
 from blocksvm.conversion.feature_ids import IdIndex
+from blocksvm.files.output import check_output
+from blocksvm.files.paths import Location, location
 from blocksvm.formats.weighing import FeatureFactors
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.kernels.rows import Entries
@@ -47,7 +46,7 @@ IMPORTED = "imported"  # the status of a model of another program
 
 
 def save_model(
-    path: Path,
+    path: Location,
     feature_ids: Callable[[int, int], np.ndarray],
     weights: Piecewise,
     state: Mapping[str, Mapping[str, Piecewise]],
@@ -219,14 +218,14 @@ class Model:
         labels of sets; InputError where the model was not trained with a loss that models them."""
         return link_of(self.meta, self.path or "the model")(self.decision_function(X))
 
-    def save(self, path: str | Path, overwrite: bool = False) -> None:
+    def save(self, path: str | Location, overwrite: bool = False) -> None:
         """Write the model file: of a loaded model all that its file has, of another one ids, weights and description.
 
         ``Fitted.save`` also writes what a later run can go on from, and the features' names and factors.  Raises
         InputError where ``path`` exists (without ``overwrite``) or cannot be written, and where the model's file is no
         longer the one that was loaded, or the factors of its features lie in no file.
         """
-        target = place(path)
+        target = location(path)
         check_output(target, overwrite, "model")
         if self.path and self.meta.status != IMPORTED:  # of an imported one all is in memory
             self._copy_file(target, overwrite)
@@ -240,7 +239,7 @@ class Model:
         ids = self.feature_ids
         save_model(target, lambda start, stop: ids[start:stop], whole(w), {}, self.meta, overwrite, self.support)
 
-    def _copy_file(self, target: Path, overwrite: bool) -> None:
+    def _copy_file(self, target: Location, overwrite: bool) -> None:
         """Write the model file again from the one that was loaded."""
         with open_hdf5(self.path, "model") as file, damage_named(file):
             ids = read_array(group(file, "features"), "ids", INT64, None)
@@ -268,7 +267,7 @@ def _summing(column: np.ndarray, n_columns: int):
     return sparse.csr_matrix((np.ones(n), (np.arange(n), column)), shape=(n, n_columns))
 
 
-def describe_model(path: str | Path) -> ModelMeta:
+def describe_model(path: str | Location) -> ModelMeta:
     """A model's description, without its weights."""
     with open_hdf5(path, "model") as file, damage_named(file):
         meta = read_meta(file)
@@ -276,31 +275,31 @@ def describe_model(path: str | Path) -> ModelMeta:
         return meta
 
 
-def require_scores(meta: ModelMeta, name: str | Path) -> None:
+def require_scores(meta: ModelMeta, name: str | Location) -> None:
     """InputError where a model tells nothing of other rows."""
     if meta.radius is not None:
         raise InputError(f"{name}: has learned rows without labels, and predicts none; learn from rows with labels")
 
 
-def describe_scoring(path: str | Path) -> ModelMeta:
+def describe_scoring(path: str | Location) -> ModelMeta:
     """The description of a model that predicts."""
     meta = describe_model(path)
     require_scores(meta, path)
     return meta
 
 
-def model_fingerprint(path: str | Path) -> str:
+def model_fingerprint(path: str | Location) -> str:
     """Equal only for models with equal weights of equal features."""
     return describe_model(path).content
 
 
-def model_feature_ids(path: str | Path) -> np.ndarray:
+def model_feature_ids(path: str | Location) -> np.ndarray:
     """The ids (d,) int64 of a model's features, in the order of its state."""
     with open_hdf5(path, "model") as file, damage_named(file):
         return read_array(group(file, "features"), "ids", INT64, read_meta(file).n_features)
 
 
-def load_model(path: str | Path, loss=None) -> Model:
+def load_model(path: str | Location, loss=None) -> Model:
     """Open a model made by ``blocksvm train``; InputError where it is not one or is damaged.
 
     loss: of a model whose loss is outside the package, its place, whose code may then run, or the loss itself, for
@@ -394,7 +393,7 @@ def factors_of_source(source, n_features: int) -> np.ndarray | None:
     return np.append(factors, np.ones(n_features - len(factors)))
 
 
-def factors_of_model(path: str | Path, find: Callable[[np.ndarray], np.ndarray]) -> FeatureFactors:
+def factors_of_model(path: str | Location, find: Callable[[np.ndarray], np.ndarray]) -> FeatureFactors:
     """That of a model's features, whose positions ``find`` gives; InputError where it is damaged."""
     with open_hdf5(path, "model") as file, damage_named(file):
         meta = read_meta(file)

@@ -15,15 +15,15 @@ import numpy as np
 from msgspec import structs
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import has_label
 from blocksvm.base.memory import Budget
-from blocksvm.base.objects.remote_path import place
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.base.vectors import side_by_side, width_of
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.conversion.parallel_parsing import ordered_map
+from blocksvm.files.input import open_input
+from blocksvm.files.paths import Location, location
 from blocksvm.formats import get_format, settled
 from blocksvm.formats.choices import PREDICTED, carried, merge_options
 from blocksvm.formats.file_reader import HDF5, inputs_of, magic_of
@@ -267,7 +267,7 @@ class StoreScorer:
 
     empty = 0  # lines without a row: a store has none
 
-    def __init__(self, model: str | Path, path: str | Path, memory: int, with_values: bool = True,
+    def __init__(self, model: str | Path, path: str | Location, memory: int, with_values: bool = True,
                  n_jobs: int = 1, explain: int | None = None):  # fmt: skip
         self.path = path
         self.with_values = with_values
@@ -423,7 +423,7 @@ def read_already(names: Sequence[str], settings: Mapping) -> bool:
 
 def is_store(name: str) -> bool:
     """The input is a store and not text; InputError where it is another file of ours, or there is none."""
-    path = place(name)
+    path = location(name)
     if name == "-":
         return False
     if not path.exists():

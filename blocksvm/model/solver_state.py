@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
-from blocksvm.base.objects.remote_path import place
+from blocksvm.files.paths import Location, location
 from blocksvm.solvers.solver import SavedRun
 from blocksvm.sources.source import Source
 from blocksvm.store.arrays import read_pieces, require_length, verify_arrays, write_array
@@ -65,7 +64,7 @@ class SavedState:
     """A model or checkpoint opened for its state: its description ``meta``, and {name space: {array: entries}}; the
     name space '' has a model's 'weights' and the 'ids' of its features."""
 
-    path: Path
+    path: Location
     meta: ModelMeta | CheckpointMeta
     lengths: dict[str, dict[str, int]]
 
@@ -93,14 +92,14 @@ class SavedState:
 
 
 @contextmanager
-def _opened(path: Path):
+def _opened(path: Location):
     with open_hdf5(path, "model", "checkpoint") as file, damage_named(file):
         yield file
 
 
-def open_state(path: str | Path) -> SavedState:
+def open_state(path: str | Location) -> SavedState:
     """A model's or checkpoint's description and the arrays that it has; InputError where it is neither, or damaged."""
-    path = place(path)
+    path = location(path)
     with _opened(path) as file:
         meta = read_meta(file)
         lengths: dict[str, dict[str, int]] = {}
@@ -117,14 +116,14 @@ def open_state(path: str | Path) -> SavedState:
         return SavedState(path, meta, lengths)
 
 
-def verify_state(path: str | Path) -> None:
+def verify_state(path: str | Location) -> None:
     """Read all arrays of a model or checkpoint against their checksums; InputError names what is damaged."""
-    with _opened(place(path)) as file:
+    with _opened(location(path)) as file:
         read_meta(file)
         verify_arrays(file)
 
 
-def save_checkpoint(path: Path, spaces: Mapping[str, Mapping[str, np.ndarray]], meta: dict) -> None:
+def save_checkpoint(path: Location, spaces: Mapping[str, Mapping[str, np.ndarray]], meta: dict) -> None:
     """Write a run's whole state; the file of before stays until the new one is whole."""
     described = {
         space: {name: [a.dtype.str, int(a.size)] for name, a in arrays.items()} for space, arrays in spaces.items()
@@ -134,13 +133,13 @@ def save_checkpoint(path: Path, spaces: Mapping[str, Mapping[str, np.ndarray]], 
         write_meta(file, meta | {"arrays": described})
 
 
-def describe_checkpoint(path: str | Path) -> CheckpointMeta:
+def describe_checkpoint(path: str | Location) -> CheckpointMeta:
     """A checkpoint's description; InputError where the file is not one, or is damaged."""
     with open_hdf5(path, "checkpoint") as file, damage_named(file):
         return read_meta(file)
 
 
-def load_saved_run(path: Path, source: Source, axes: Mapping[str, str], labels: list) -> SavedRun:
+def load_saved_run(path: Location, source: Source, axes: Mapping[str, str], labels: list) -> SavedRun:
     """The run of the model or checkpoint at ``path``, in the rows and features that the source has now, to which rows
     may have been added (incremental training: Tsai, Lin, Lin, KDD 2014).
 

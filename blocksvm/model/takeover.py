@@ -7,7 +7,6 @@ is lost in the model that this run makes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings, plain
 from blocksvm.base.user_code import names_of
 from blocksvm.conversion.feature_ids import IdIndex
+from blocksvm.files.paths import Location
 from blocksvm.model.decision_values import Pieces, area_under_curve
 from blocksvm.model.model_file import describe_model, load_model, model_feature_ids, model_fingerprint
 from blocksvm.model.solver_state import open_state
@@ -27,7 +27,7 @@ from blocksvm.store.hdf5_files import damage_named, open_hdf5, read_meta
 from blocksvm.store.recipe import recipe_of
 
 
-def start_of(path: Path) -> tuple[Path | None, Path | None]:
+def start_of(path: Location) -> tuple[Location | None, Location | None]:
     """(the model of an online learner, with whose whole state a run goes on; the model or checkpoint at whose end a run
     of another solver begins): the path as one of them, None as the other."""
     with open_hdf5(path, "model", "checkpoint") as file, damage_named(file):
@@ -47,7 +47,7 @@ class InitialModels:
     Raises InputError where a model does not fit the run.
     """
 
-    def __init__(self, source: Source, continue_from: Path | None = None, prior: Path | None = None):
+    def __init__(self, source: Source, continue_from: Location | None = None, prior: Location | None = None):
         self.source = source
         self.continue_from = continue_from
         self.prior = prior
@@ -77,12 +77,12 @@ class InitialModels:
                     f"it with {option('bits', theirs)}, or go on with stream"
                 )
 
-    def _check_labels(self, path: Path, saved: ModelMeta, labels: list) -> None:
+    def _check_labels(self, path: Location, saved: ModelMeta, labels: list) -> None:
         if saved.labels != labels:
             theirs = f"the labels {listed(saved.labels)}" if saved.labels else "real targets"
             raise InputError(f"{path}: has {theirs}, other ones than {self.source.name}")
 
-    def check_resumed(self, saved: list, path: Path) -> None:
+    def check_resumed(self, saved: list, path: Location) -> None:
         """InputError where a checkpoint's run had taken over other models."""
         for name, before, now in zip(("start_from", "prior"), saved, self.fingerprints, strict=True):
             if before != now:
@@ -161,7 +161,7 @@ class InitialModels:
 A_GUESS, HARDLY_BETTER = 0.5, 0.6  # areas under the ROC curve
 
 
-def doubt_of_prior(path: Path, pieces: Pieces, y: np.ndarray) -> str:
+def doubt_of_prior(path: Location, pieces: Pieces, y: np.ndarray) -> str:
     """A sentence where a prior model tells hardly more of some rows than a guess would, else "".
 
     pieces: its decision values of the rows, of which the first piece is enough; y: their classes (int16), or real
@@ -187,7 +187,7 @@ def doubt_of_prior(path: Path, pieces: Pieces, y: np.ndarray) -> str:
 MAY_CHANGE = ("query",)  # settings of the rows to come, of which nothing is kept in what was learned
 
 
-def continued_settings(path: str | Path, saved: MethodMeta, takes: Settings, values: Mapping) -> dict:
+def continued_settings(path: str | Location, saved: MethodMeta, takes: Settings, values: Mapping) -> dict:
     """The settings with which the learner of a model goes on: those of ``saved``, the method of its description, with
     which ``values`` (name -> value, None for what has none) must agree, but for MAY_CHANGE."""
     before = takes.restored(saved.settings)
@@ -203,7 +203,7 @@ def continued_settings(path: str | Path, saved: MethodMeta, takes: Settings, val
     return before
 
 
-def check_continued(path: Path, saved: ModelMeta, method: Mapping, bias: float, prior: str | None) -> None:
+def check_continued(path: Location, saved: ModelMeta, method: Mapping, bias: float, prior: str | None) -> None:
     """InputError where a model was learned by another method, with other settings, another constant feature or another
     prior (its fingerprint) than learning is to go on with."""
     before, now = saved.method, plain(method)

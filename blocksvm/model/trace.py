@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.inputs import open_input
-from blocksvm.base.json_lines import JsonLines
-from blocksvm.base.outputs.writing import open_text, written_text
+from blocksvm.files.input import open_input
+from blocksvm.files.output import JsonLines, open_text, written_text
+from blocksvm.files.paths import Location
 from blocksvm.model.events import UNTRACED, RunEvent
 
 
@@ -19,7 +18,7 @@ class Trace:
     warn(sentence) is called once where the disk takes no more: the run itself goes on.
     """
 
-    def __init__(self, path: Path, resumed_outer: int | None, warn: Callable[[str], None], overwrite: bool = True):
+    def __init__(self, path: Location, resumed_outer: int | None, warn: Callable[[str], None], overwrite: bool = True):
         lines: list[str] = []
         if resumed_outer is not None and path.is_file():
             lines = _before(path, resumed_outer)
@@ -37,7 +36,7 @@ class Trace:
         self.lines.close()
 
 
-def read_trace(path: Path, cut_short: bool = False) -> list[dict]:
+def read_trace(path: Location, cut_short: bool = False) -> list[dict]:
     """The events of a trace; InputError where a line is not one.  cut_short: a last line without its end is left out,
     as a run that was killed may leave it."""
     events = []
@@ -56,7 +55,7 @@ def read_trace(path: Path, cut_short: bool = False) -> list[dict]:
     return events
 
 
-def _before(path: Path, outer: int) -> list[str]:
+def _before(path: Location, outer: int) -> list[str]:
     """Lines of a trace that a run resumed in this outer iteration has behind it."""
     events = [
         e for e in read_trace(path, cut_short=True) if e["event"] in ("start", "resume") or e.get("outer", 0) < outer

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import Labels
 from blocksvm.base.settings import Setting
+from blocksvm.files.input import open_input
 from blocksvm.online.learner import learns_apart
 
 PREDICTION, MAX_LOSS = RULES = ("prediction", "max-loss")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import h5py
 
-from blocksvm.base.outputs.writing import NewFile, named_errors, take_names
+from blocksvm.files.output import NewFile, named_errors, take_names
+from blocksvm.files.paths import Location
 from blocksvm.store.hdf5_files import VERSIONS, write_text_attribute
 
 
@@ -18,7 +19,7 @@ class Sink(NewFile):
     error when it closes the file.  The first error is stored, later ones are dropped; ``check`` and ``finish`` raise.
     """
 
-    def __init__(self, path: Path, overwrite: bool, temp: Path | None = None):
+    def __init__(self, path: Location, overwrite: bool, temp: Path | None = None):
         super().__init__(path, overwrite, temp)
         self.error: BaseException | None = None
 
@@ -95,7 +96,7 @@ class NewHdf5(h5py.File):
 
 
 @contextmanager
-def create_hdf5(path: Path, kind: str, overwrite: bool = True) -> Iterator[NewHdf5]:
+def create_hdf5(path: Location, kind: str, overwrite: bool = True) -> Iterator[NewHdf5]:
     """A new HDF5 file of the given kind, under its name only when it is whole; without ``overwrite`` InputError where
     there is a file of that name by then."""
     with create_together([path], kind, overwrite) as (file,):
@@ -104,7 +105,7 @@ def create_hdf5(path: Path, kind: str, overwrite: bool = True) -> Iterator[NewHd
 
 @contextmanager
 def create_together(
-    paths: Sequence[Path], kind: str, overwrite: bool = True, temp: Path | None = None
+    paths: Sequence[Location], kind: str, overwrite: bool = True, temp: Path | None = None
 ) -> Iterator[list[NewHdf5]]:
     """The same of several files, of which none takes its name before all are whole; temp: where objects are made."""
     sinks: list[Sink] = []

@@ -12,12 +12,12 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.outputs.writing import named_errors
+from blocksvm.files.output import named_errors
+from blocksvm.files.paths import Location
 from blocksvm.kernels.rows import Entries, packed_entries
 from blocksvm.sources import block_kernels as kernels
 from blocksvm.sources.block import Block
@@ -105,7 +105,7 @@ class ChunkBytes(ABC):
 class DiskBytes(ChunkBytes):
     """Of a file by its descriptor, which is closed with it unless ``owned`` by another."""
 
-    def __init__(self, path: Path, descriptor: int, spans_of: SpansOf, owned: bool = True):
+    def __init__(self, path: Location, descriptor: int, spans_of: SpansOf, owned: bool = True):
         self.path = path
         self.descriptor = descriptor
         self.spans_of = spans_of

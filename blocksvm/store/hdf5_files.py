@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import h5py
@@ -13,9 +13,9 @@ import numpy as np
 from xxhash import xxh3_64_hexdigest
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.inputs import open_input, require_same
-from blocksvm.base.objects.remote_path import RemotePath, place
-from blocksvm.base.outputs.writing import system_number
+from blocksvm.files.input import open_input
+from blocksvm.files.output import system_number
+from blocksvm.files.paths import Location, ObjectUrl, location, require_same
 from blocksvm.store.descriptions import SCHEMAS, as_json, parse, typed
 
 # of each kind of file; no other one is read
@@ -80,10 +80,10 @@ class OpenHdf5(h5py.File):
             super().close()
 
 
-def open_hdf5(path: str | Path, *kinds: str) -> OpenHdf5:
+def open_hdf5(path: str | Location, *kinds: str) -> OpenHdf5:
     """Open an HDF5 file, or an object that is one, which must be of one of ``kinds``; InputError says what it is
     instead."""
-    path = place(path)
+    path = location(path)
     wanted = "store, model or checkpoint" if len(kinds) == len(MAKERS) else " or ".join(map(kind_text, kinds))
     maker = MAKERS[kinds[0]]
     file = _opened(path, wanted, maker)
@@ -106,27 +106,29 @@ def open_hdf5(path: str | Path, *kinds: str) -> OpenHdf5:
     return file
 
 
-def _opened(path: Path, wanted: str, maker: str) -> OpenHdf5:
+def _opened(path: Location, wanted: str, maker: str) -> OpenHdf5:
     """The file, whatever HDF5 file it is."""
     if not path.exists():
         raise InputError(f"{path}: no such file; expected a blocksvm {wanted}")
     if path.is_dir():
         raise InputError(f"{path}: is a folder; expected a blocksvm {wanted}")
-    if isinstance(path, RemotePath):
-        from blocksvm.base.objects.object_file import ObjectFile as opened
+    if isinstance(path, ObjectUrl):
+        from blocksvm.files.remote import ObjectFile
+
+        opened = partial(ObjectFile, path.remote)
     elif os.access(path, os.R_OK):
-        opened = open_input
+        opened = partial(open_input, path)
     else:
         raise InputError(f"{path}: no permission to read it")
-    with opened(path) as start:
+    with opened() as start:
         first = start.read(12)
         if first == b"solver_type " and "model" in wanted:
             raise InputError(f"{path}: is a model of LIBLINEAR; make one of ours by blocksvm import {path} MODEL.h5")
         if first[:8] != b"\x89HDF\r\n\x1a\n":
             raise InputError(f"{path}: is not a blocksvm {wanted} (not an HDF5 file); make one with {maker}")
     try:
-        if isinstance(path, RemotePath):
-            return OpenHdf5(opened(path), "r")
+        if isinstance(path, ObjectUrl):
+            return OpenHdf5(opened(), "r")
         file = OpenHdf5(path, "r", locking=False)
     except OSError as error:
         for words, sentence in HELD_OPEN.items():
@@ -218,7 +220,7 @@ def damage_named(file: h5py.File):
         raise damage(file.filename, error) from error
 
 
-def damage(path: str | Path, error: BaseException, what: str = "is damaged") -> Exception:
+def damage(path: str | Location, error: BaseException, what: str = "is damaged") -> Exception:
     """The exception for a file of ours that cannot be read: OSError where the system refused, else InputError."""
     number = system_number(error)
     if number is not None:

@@ -6,7 +6,6 @@ import os
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Self
 
 import h5py
@@ -14,9 +13,8 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_of
-from blocksvm.base.objects.object_settings import ObjectSettings
-from blocksvm.base.objects.remote_path import RemotePath, place
 from blocksvm.base.threads import n_processors
+from blocksvm.files.paths import Location, ObjectUrl, connections_of, location
 from blocksvm.sources.block import WORD_BYTES, Arena, Block
 from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes
 from blocksvm.store import codec
@@ -114,16 +112,16 @@ IDS_AT_ONCE = 1 << 22  # that are compared with each other in memory
 class Store(Source):
     """A store opened for reading.  ``close`` it, or use it in a ``with`` statement.
 
-    path: of a file, or the URL of an object, which is read as ``objects`` says (None: as this run has it).  Raises
-    InputError where the file is not a store, is of another version, or is damaged.
+    path: of a file, or the URL of an object, of which ``connections`` is the most requests at once (None: as this run
+    has it).  Raises InputError where the file is not a store, is of another version, or is damaged.
     """
 
     numbered = False  # a row's number is its place in the store, not what its record says
 
-    def __init__(self, path: str | Path, objects: ObjectSettings | None = None):
-        self.path = place(path)
-        if objects is not None and isinstance(self.path, RemotePath):
-            self.path.use(objects)
+    def __init__(self, path: str | Location, connections: int | None = None):
+        self.path = location(path)
+        if connections is not None and isinstance(self.path, ObjectUrl):
+            self.path = self.path.anew(connections)
         self.file = open_hdf5(self.path, "store")
         self.is_open = False
         self.owner: Store | None = None  # of the file, where this is a reader of another store object
@@ -140,7 +138,7 @@ class Store(Source):
             raise
 
     def _bytes(self) -> ChunkBytes:
-        if isinstance(self.path, RemotePath):
+        if isinstance(self.path, ObjectUrl):
             from blocksvm.store.remote_chunks import RemoteBytes  # which takes a while to import
 
             return RemoteBytes(self.path.remote, self._spans_of)
@@ -174,7 +172,7 @@ class Store(Source):
             self.row_dtype = WEIGHTED_ROW if meta.weighted else ROW
             check_tables(chunks, meta)
             self.parts = PartTable(self.file, parts, chunks, self.part_words, self.row_dtype)
-            if not isinstance(self.path, RemotePath):  # HDF5 would make a request for each step of its walk
+            if not isinstance(self.path, ObjectUrl):  # HDF5 would make a request for each step of its walk
                 self.parts.renew(self.file)
             self.parts.check(self.bytes.size)
             require_length(self._group("features"), "ids", meta.n_features)
@@ -356,7 +354,7 @@ class Store(Source):
         check_ids(self)
 
 
-def not_below_0(path: Path, ids: np.ndarray) -> np.ndarray:
+def not_below_0(path: Location, ids: np.ndarray) -> np.ndarray:
     if int(ids.min(initial=0)) < 0:
         raise InputError(f"{path}: a feature's id is below 0; the file is damaged, make it again")
     return ids
@@ -394,7 +392,7 @@ def check_tables(chunks: np.ndarray, meta: StoreMeta) -> None:
 
 
 def open_store(
-    path: str | Path,
+    path: str | Location,
     *,
     connections: int | None = None,
 ) -> Store:
@@ -407,4 +405,4 @@ def open_store(
         ...     print(store.n_samples, store.n_features, store.labels.values)
         60 4 (-1.0, 1.0)
     """
-    return Store(path, ObjectSettings.of({"connections": connections}))
+    return Store(path, connections_of({"connections": connections}))

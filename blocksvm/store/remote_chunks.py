@@ -7,15 +7,14 @@ as that costs little and is not too long; after the ``coalesce_ranges`` of zarr.
 
 from __future__ import annotations
 
-import asyncio
+import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import islice
 
-from blocksvm.base.objects.remote_object import REQUESTS, RemoteObject
+from blocksvm.files.remote import RemoteObject
 from blocksvm.store.decoder import ChunkBytes, ChunkReads, Span, SpansOf, Truncated
 
 GAP = 1 << 16  # bytes that nobody wants, for which two ranges are one: HDF5 writes its own tables between chunks
@@ -35,81 +34,16 @@ def coalesce(spans: list[Span]) -> list[Span]:
 
 @dataclass(eq=False)
 class Asked:
-    """Chunks that follow each other in a block and in the store, whose ranges of bytes are asked for; answer: those
-    bytes, when all have come."""
+    """Chunks that follow each other in a block and in the store, by the ranges of bytes that hold them; answers: of
+    each range, None until there is memory for them."""
 
-    chunks: tuple[int, ...]
-    ranges: tuple[Span, ...]
-    answer: Future = field(default_factory=Future)
-    room: asyncio.Event = field(default_factory=asyncio.Event)  # there is memory for it
-    task: asyncio.Task | None = None
+    chunks: Sequence[int]
+    ranges: Sequence[Span]
+    answers: list[Future] | None = field(default=None)
 
     @property
     def n_bytes(self) -> int:
         return sum(stop - start for start, stop in self.ranges)
-
-
-class RangeFetcher:
-    """Runs asked for in their order, and received as far as ``budget`` bytes are enough; one at least.
-
-    Some are asked for before there is room for their bytes, which the system holds back meanwhile: so the time until an
-    answer begins is nobody's.  It lives in the event loop of requests.
-    """
-
-    def __init__(self, remote: RemoteObject, budget: int):
-        self.remote = remote
-        self.budget = budget
-        self.reserved = 0
-        self.queue: deque[Asked] = deque()  # those without room
-        self.early: deque[Asked] = deque()  # of these, those that are asked for
-
-    def ask(self, runs: Sequence[Asked]) -> None:
-        """After those before them."""
-        self.queue.extend(runs)
-        self._pump()
-
-    def give_back(self, runs: Sequence[Asked]) -> None:
-        """Their bytes are wanted no longer, or not at all."""
-        for asked in runs:
-            if asked.task is not None:
-                asked.task.cancel()  # nothing, where it is done
-            if asked.room.is_set():
-                self.reserved -= asked.n_bytes
-            else:
-                self.queue.remove(asked)
-                self._no_longer_early(asked)
-        self._pump()
-
-    def _pump(self) -> None:
-        while self.queue and (not self.reserved or self.reserved + self.queue[0].n_bytes <= self.budget):
-            asked = self.queue.popleft()
-            self._no_longer_early(asked)
-            self.reserved += asked.n_bytes
-            asked.room.set()
-            self._start(asked)
-        connections = self.remote.connections
-        for asked in islice(self.queue, len(self.early), None):
-            if len(asked.ranges) > connections.room_for_early:
-                break
-            connections.early += len(asked.ranges)
-            self.early.append(asked)
-            self._start(asked)
-
-    def _no_longer_early(self, asked: Asked) -> None:
-        if asked in self.early:
-            self.early.remove(asked)
-            self.remote.connections.early -= len(asked.ranges)
-
-    def _start(self, asked: Asked) -> None:
-        if asked.task is None:
-            asked.task = asyncio.get_running_loop().create_task(self._bring(asked))
-
-    async def _bring(self, asked: Asked) -> None:
-        ranges = asked.ranges
-        try:
-            asked.answer.set_result(await asyncio.gather(*(self.remote.fetch(*span, asked.room) for span in ranges)))
-        except Exception as error:  # raised where it is waited for
-            asked.answer.set_exception(error)
 
 
 class RemoteBytes(ChunkBytes):
@@ -123,8 +57,11 @@ class RemoteBytes(ChunkBytes):
         self.remote = remote
         self.spans_of = spans_of
         self.size = remote.identity().size
+        self.budget = budget
         self.longest = longest
-        self.fetcher = RangeFetcher(remote, budget)
+        self.reserved = 0
+        self.queue: deque[Asked] = deque()  # those without memory
+        self.changed = threading.Condition()  # of the two above
         self.foreseen: list[tuple[list[int], list[Asked]]] = []  # blocks, in their order
         self.now: dict[int, Asked] = {}  # of the block that is read, by a run's first chunk
 
@@ -139,7 +76,7 @@ class RemoteBytes(ChunkBytes):
         return self.remote.read(offset, offset + n_bytes)
 
     def reader(self) -> RemoteBytes:
-        return RemoteBytes(self.remote, self.spans_of, self.fetcher.budget, self.longest)
+        return RemoteBytes(self.remote, self.spans_of, self.budget, self.longest)
 
     def foresee(self, blocks: Sequence[Sequence[int]]) -> None:
         # runs come in the order in which they are asked for: one that comes before it is wanted would hold the memory
@@ -150,15 +87,28 @@ class RemoteBytes(ChunkBytes):
                 break
             kept += 1
         gone = [asked for _, runs in self.foreseen[kept:] for asked in runs]
-        new = [(list(chunks), self._asked(chunks)) for chunks in blocks[kept:]]
+        new = [(list(chunks), self._runs(chunks)) for chunks in blocks[kept:]]
         self.foreseen = self.foreseen[:kept] + new
-        REQUESTS.call(self._change, gone, [asked for _, runs in new for asked in runs])
+        self.change(gone, [asked for _, runs in new for asked in runs])
 
-    def _change(self, gone: Sequence[Asked], new: Sequence[Asked]) -> None:
-        self.fetcher.give_back(gone)
-        self.fetcher.ask(new)
+    def change(self, gone: Iterable[Asked], new: Iterable[Asked] = ()) -> None:
+        """Bytes that are wanted no longer are given back, others asked for after those before them."""
+        with self.changed:
+            for asked in gone:
+                if asked.answers is None:
+                    self.queue.remove(asked)
+                    continue
+                self.reserved -= asked.n_bytes
+                for answer in asked.answers:
+                    answer.cancel()  # nothing, where it is done
+            self.queue.extend(new)
+            while self.queue and (not self.reserved or self.reserved + self.queue[0].n_bytes <= self.budget):
+                asked = self.queue.popleft()
+                self.reserved += asked.n_bytes
+                asked.answers = [self.remote.ask(*span) for span in asked.ranges]
+            self.changed.notify_all()
 
-    def _asked(self, chunks: Sequence[int]) -> list[Asked]:
+    def _runs(self, chunks: Sequence[int]) -> list[Asked]:
         """Runs of those that follow each other in the store and begin within ``longest`` bytes."""
         runs: list[tuple[list[int], list[Span]]] = []
         n_bytes = 0
@@ -170,22 +120,18 @@ class RemoteBytes(ChunkBytes):
             runs[-1][0].append(chunk)
             runs[-1][1].extend(spans)
             n_bytes += sum(stop - start for start, stop in spans)
-        return [Asked(tuple(run), tuple(coalesce(spans))) for run, spans in runs]
+        return [Asked(run, coalesce(spans)) for run, spans in runs]
 
     def runs(self, chunks: Sequence[int], threads: int) -> list[tuple[Sequence[int], Sequence[int]]]:
-        self._give_back(self.now.values())  # of a block that failed
+        self.change(self.now.values())  # of a block that failed
         if not self.foreseen or self.foreseen[0][0] != list(chunks):
             self.foresee([chunks])
         _, asked = self.foreseen.pop(0)
         self.now = {one.chunks[0]: one for one in asked}
         return [(one.chunks, ()) for one in asked]
 
-    def _give_back(self, runs) -> None:
-        if runs := list(runs):
-            REQUESTS.call(self.fetcher.give_back, runs)
-
     def close(self) -> None:
-        self._give_back([*self.now.values(), *(asked for _, runs in self.foreseen for asked in runs)])
+        self.change([*self.now.values(), *(asked for _, runs in self.foreseen for asked in runs)])
         self.now, self.foreseen = {}, []
 
 
@@ -197,35 +143,31 @@ class RemoteReads(ChunkReads):
         self.parts: list[tuple[int, memoryview]] = []
 
     def begin(self, chunks: Sequence[int], ahead: Sequence[int]) -> None:
-        self.asked = self.of.now.pop(chunks[0])
+        self.asked = asked = self.of.now.pop(chunks[0])
         began = time.perf_counter()
-        answers = self.asked.answer.result()
-        self.parts = [(start, answer) for (start, _), answer in zip(self.asked.ranges, answers, strict=True)]
+        with self.of.changed:
+            self.of.changed.wait_for(lambda: asked.answers is not None)
+        answers = [answer.result() for answer in asked.answers or ()]
+        self.parts = [(start, answer) for (start, _), answer in zip(asked.ranges, answers, strict=True)]
         self.cost.seconds_reading += time.perf_counter() - began
-        self.cost.bytes_read += self.asked.n_bytes
-        self.cost.requests += len(self.asked.ranges)
+        self.cost.bytes_read += asked.n_bytes
+        self.cost.requests += len(asked.ranges)
 
     def read(self, offset: int, place: memoryview) -> memoryview:
         n_bytes = len(place)
-        whole = self._held(offset, n_bytes)
-        if whole is None:  # of no run
-            began = time.perf_counter()
-            whole = self.of.remote.read(offset, offset + n_bytes)
-            self.cost.seconds_reading += time.perf_counter() - began
-            self.cost.bytes_read += len(whole)
-            self.cost.requests += 1
+        for start, part in self.parts:
+            if start <= offset and offset + n_bytes <= start + len(part):
+                return part[offset - start : offset - start + n_bytes]
+        began = time.perf_counter()  # of no run
+        whole = self.of.remote.read(offset, offset + n_bytes)
+        self.cost.seconds_reading += time.perf_counter() - began
+        self.cost.bytes_read += len(whole)
+        self.cost.requests += 1
         if len(whole) < n_bytes:
             raise Truncated
         return whole
 
-    def _held(self, offset: int, n_bytes: int) -> memoryview | None:
-        """Bytes of the run that was begun."""
-        for start, part in self.parts:
-            if start <= offset and offset + n_bytes <= start + len(part):
-                return part[offset - start : offset - start + n_bytes]
-        return None
-
     def end(self) -> None:
         if self.asked is not None:
-            self.of._give_back([self.asked])
+            self.of.change([self.asked])
         self.asked, self.parts = None, []

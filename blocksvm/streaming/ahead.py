@@ -14,8 +14,8 @@ from functools import partial
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.objects.remote_path import place
 from blocksvm.base.row_batch import RowBatch
+from blocksvm.files.paths import location
 from blocksvm.formats import AUTO, get_format, settled
 from blocksvm.formats.file_reader import FileInputs, RowPiece, inputs_of
 from blocksvm.formats.format import EXPANSION, BufferPool, Reader, ReaderOptions, parse_skipping
@@ -138,7 +138,7 @@ class ParsedAhead:
         self.closed = threading.Event()
         self.reading_lock = threading.Lock()
         self.texts = self._texts(inputs)
-        piped = any(not place(name).is_file() for name in inputs)
+        piped = any(not location(name).is_file() for name in inputs)
         # of a pipe one thread may wait for text while others parse
         works = [partial(copy_context().run, self._work) for _ in range(self.jobs + piped)]
         workers: list[threading.Thread] = []

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
-from blocksvm.base.json_lines import JsonLines
-from blocksvm.base.outputs.writing import open_text, written_text
 from blocksvm.base.settings import plain
+from blocksvm.files.output import JsonLines, open_text, written_text
+from blocksvm.files.paths import Location
 from blocksvm.streaming.predictions import Predictions
 from blocksvm.streaming.stream_pass import StreamPass, StreamReport
 from blocksvm.streaming.stream_saving import StreamSaver, save_stream
@@ -17,7 +16,7 @@ from blocksvm.streaming.stream_saving import StreamSaver, save_stream
 class StreamOutputs:
     """The open outputs of a stream, each None where it is not written; n_questions: lines in ``questions`` so far."""
 
-    def __init__(self, paths: Mapping[str, Path], overwrite: bool, warn: Callable[[str], None], stack: ExitStack):
+    def __init__(self, paths: Mapping[str, Location], overwrite: bool, warn: Callable[[str], None], stack: ExitStack):
         self.paths = paths
         self.overwrite = overwrite
         self.warn = warn
@@ -66,7 +65,9 @@ class StreamOutputs:
 
 
 @contextmanager
-def stream_outputs(paths: Mapping[str, Path], overwrite: bool, warn: Callable[[str], None]) -> Iterator[StreamOutputs]:
+def stream_outputs(
+    paths: Mapping[str, Location], overwrite: bool, warn: Callable[[str], None]
+) -> Iterator[StreamOutputs]:
     """Outputs by kind ('predictions', 'questions', 'model', 'log'); after an error only the models that were saved and
     the trace have their names.  warn(sentence) is called where the trace cannot be written."""
     with ExitStack() as stack:

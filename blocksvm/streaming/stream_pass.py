@@ -14,13 +14,14 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import Bytes, InputError, option
-from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import Labels
 from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_user
+from blocksvm.files.input import names_of_inputs
+from blocksvm.files.paths import Location, one_run
 from blocksvm.formats import AUTO, get_format, remarks
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.model.model_file import describe_model, model_fingerprint
@@ -173,7 +174,8 @@ class StreamPass:
     malformed line unless those are skipped.
     """
 
-    def __init__(self, settings: StreamSettings, *, prior: Path | None = None, start_from: Path | None = None,
+    def __init__(self, settings: StreamSettings, *,
+                 prior: Location | None = None, start_from: Location | None = None,
                  on_report: Callable[[StreamReport], None] = lambda report: None,
                  on_fault: Callable[[str], None] = lambda sentence: None,
                  on_save: Callable[[StreamPass], None] | None = None, stop: Callable[[], bool] = lambda: False,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from contextvars import copy_context
-from pathlib import Path
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
+from blocksvm.files.paths import Location
 from blocksvm.formats.choices import OF_INPUTS
 from blocksvm.model.model_file import FLOAT64, save_model
 from blocksvm.model.solver_state import Piecewise, namespace, whole
@@ -56,7 +56,7 @@ def describe(stream: StreamPass) -> ModelMeta:
     return typed(description, ModelMeta)
 
 
-def save_stream(path: Path, stream: StreamPass, overwrite: bool = True) -> None:
+def save_stream(path: Location, stream: StreamPass, overwrite: bool = True) -> None:
     """Write the model file, whole or not at all, of the learner that leads; with its memory, so that it can go on.
     Without ``overwrite`` InputError where there is such a file."""
     if stream.rows == 0:
@@ -107,7 +107,7 @@ class StreamSaver:
     """Saves to one file while the stream goes on, one at a time, from a copy; where a copy does not fit in the memory,
     the stream waits.  replaces: the file may be replaced, as it is after the first time."""
 
-    def __init__(self, path: Path, replaces: bool = True):
+    def __init__(self, path: Location, replaces: bool = True):
         self.path = path
         self.replaces = replaces
         self.thread: threading.Thread | None = None

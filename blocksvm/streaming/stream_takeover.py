@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ from blocksvm.base.labels import listed
 from blocksvm.base.user_code import names_of
 from blocksvm.conversion.factor_counts import BYTES_KNOWN
 from blocksvm.conversion.feature_ids import IdIndex
+from blocksvm.files.paths import Location
 from blocksvm.formats import AUTO, get_format
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, carried, merge_options
 from blocksvm.formats.weighing import FeatureFactors
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PIECE_BYTES = 4 * 8 * (1 << 17)  # pieces of ids and weights as files have them, while they are put in place
 
 
-def continued(path: Path, settings: StreamSettings) -> StreamSettings:
+def continued(path: Location, settings: StreamSettings) -> StreamSettings:
     """The settings of a model's learner, to go on with; InputError where other settings disagree with them."""
     saved = describe_model(path)
     method = saved.method
@@ -53,7 +53,7 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
         return _going_on(path, saved, settings)
 
 
-def _going_on(path: Path, saved: ModelMeta, settings: StreamSettings) -> StreamSettings:
+def _going_on(path: Location, saved: ModelMeta, settings: StreamSettings) -> StreamSettings:
     """The same, once the model is found to be an online learner's."""
     method = saved.method
     takes = settings_of(get_learner(method.name), method.settings) + COMMON_SETTINGS
@@ -71,7 +71,7 @@ def _going_on(path: Path, saved: ModelMeta, settings: StreamSettings) -> StreamS
     )
 
 
-def _format_of(path: Path, saved: ModelMeta, settings: StreamSettings) -> dict:
+def _format_of(path: Location, saved: ModelMeta, settings: StreamSettings) -> dict:
     """The format of a stream, and its settings, which are those of the model's text where that was of this format."""
     recipe, wanted = saved.text, {name: v for name, v in settings.options.items() if v is not None}
     format_ = recipe.format if settings.format == AUTO else settings.format
@@ -87,7 +87,7 @@ def _format_of(path: Path, saved: ModelMeta, settings: StreamSettings) -> dict:
     return {"format": format_, "options": merge_options(known, wanted)}
 
 
-def _weighing_of(path: Path, saved: ModelMeta, settings: StreamSettings) -> dict:
+def _weighing_of(path: Location, saved: ModelMeta, settings: StreamSettings) -> dict:
     """The settings that make values of the text as the model's were made."""
     recipe = saved.text
     if settings.normalize not in (None, recipe.normalize):
@@ -103,7 +103,7 @@ def _weighing_of(path: Path, saved: ModelMeta, settings: StreamSettings) -> dict
     return read | {"idf": recipe.idf, "scale": recipe.scale}
 
 
-def factors_to_go_on(path: Path | None, factor: str) -> FeatureFactors:
+def factors_to_go_on(path: Location | None, factor: str) -> FeatureFactors:
     """The factors of the model with which a stream goes on."""
     if path is None:
         raise InputError(f"{option(factor)}: is counted before anything is learned; go on with a model that has one")
@@ -111,7 +111,7 @@ def factors_to_go_on(path: Path | None, factor: str) -> FeatureFactors:
     return factors_of_model(path, IdIndex(len(ids)).fill([(0, ids)]).find)
 
 
-def check_continued_stream(path: Path, stream: StreamPass) -> Labels | None:
+def check_continued_stream(path: Location, stream: StreamPass) -> Labels | None:
     """The labels of a model with which a stream is to go on, None where they are numbers; InputError where it does not
     fit the stream."""
     saved, settings, labels = describe_model(path), stream.settings, stream.targets.labels
@@ -125,7 +125,7 @@ def check_continued_stream(path: Path, stream: StreamPass) -> Labels | None:
     return Labels(tuple(saved.labels)) if saved.labels else None
 
 
-def feature_ids(saved: SavedState, path: Path, bits: int | None) -> Iterator[tuple[int, np.ndarray]]:
+def feature_ids(saved: SavedState, path: Location, bits: int | None) -> Iterator[tuple[int, np.ndarray]]:
     """Pieces of a model's feature ids, each with its start; InputError where they are no places of so many bits."""
     for start, ids in saved.pieces("", "ids", INT64):
         if bits is not None and len(ids) and not 0 <= ids.min() <= ids.max() < 1 << bits:
@@ -133,7 +133,7 @@ def feature_ids(saved: SavedState, path: Path, bits: int | None) -> Iterator[tup
         yield start, ids
 
 
-def go_on(path: Path, features: StreamFeatures, counts: bool) -> None:
+def go_on(path: Location, features: StreamFeatures, counts: bool) -> None:
     """Fill the new state of a stream's one learner from a model; counts: with its figures so far, which are none of a
     test's.  InputError where the file is damaged."""
     saved = open_state(path)
@@ -161,7 +161,7 @@ def taken_over_bytes(prior: ModelMeta | None, factors: FeatureFactors | None) ->
     return of_prior + (0 if factors is None else BYTES_KNOWN * len(factors.by_feature))
 
 
-def take_prior(path: Path, described: ModelMeta, stream: StreamPass) -> None:
+def take_prior(path: Location, described: ModelMeta, stream: StreamPass) -> None:
     """Fill in a prior model's weights, piece by piece; InputError where the model of this description does not fit."""
     theirs = tuple(described.labels)
     if theirs != (tuple(stream.targets.known_classes().values) if stream.targets.known_classes() else ()):
@@ -189,7 +189,7 @@ def take_prior(path: Path, described: ModelMeta, stream: StreamPass) -> None:
 
 
 def _put_prior(
-    learner: StreamLearner, places: np.ndarray, start: int, weights: np.ndarray, path: Path, bias: float
+    learner: StreamLearner, places: np.ndarray, start: int, weights: np.ndarray, path: Location, bias: float
 ) -> None:
     """Fill in a piece of a prior model's weights, class after class; bias: of the prior model."""
     d, done = len(places), 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from msgspec import structs
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.user_code import by_user, names_of
+from blocksvm.files.paths import Location
 from blocksvm.model.versions import versions
 from blocksvm.store.arrays import read_array, write_arrays
 from blocksvm.store.creation import create_hdf5
@@ -75,7 +75,7 @@ def structured_model(
     return StructuredModel("", meta, ids, learned.words, weights, pair_ids)
 
 
-def save_structured(path: Path, model: StructuredModel, overwrite: bool) -> None:
+def save_structured(path: Location, model: StructuredModel, overwrite: bool) -> None:
     """Write a model; InputError where there is a file of that name and ``overwrite`` does not allow to replace it."""
     with create_hdf5(path, "structure", overwrite) as file:
         pairs = {"pair_ids": model.pair_ids} if len(model.pair_ids) else {}
@@ -83,7 +83,7 @@ def save_structured(path: Path, model: StructuredModel, overwrite: bool) -> None
         write_meta(file, as_json(model.meta))
 
 
-def load_structured(path: str | Path) -> StructuredModel:
+def load_structured(path: str | Location) -> StructuredModel:
     """Open a model made by ``blocksvm structure``; InputError where it is not one or is damaged."""
     with open_hdf5(path, "structure") as file, damage_named(file):
         meta = read_meta(file)
@@ -96,7 +96,7 @@ def load_structured(path: str | Path) -> StructuredModel:
     return StructuredModel(os.fspath(path), meta, ids, words, weights, pair_ids)
 
 
-def opened_model(path: str | Path, task_name: str | None = None) -> tuple[StructuredModel, StructuredTask]:
+def opened_model(path: str | Location, task_name: str | None = None) -> tuple[StructuredModel, StructuredTask]:
     """A model and its task, which must be ``task_name`` where that is given; InputError where its weights are not as
     many as its features and labels need."""
     model = load_structured(path)

@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
-from blocksvm.base.outputs.temporary import scratch_folder
+from blocksvm.files.output import scratch_folder
 from blocksvm.losses.loss import Loss
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory.replay import least_slack

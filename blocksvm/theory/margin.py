@@ -32,7 +32,7 @@ from blocksvm.api.fit import Fitted, fit
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.memory import TooLittleMemory
-from blocksvm.base.outputs.temporary import scratch_folder
+from blocksvm.files.output import scratch_folder
 from blocksvm.kernels.columns import add_rows, decision_values, sum_of_squares
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.block import Arena, Block

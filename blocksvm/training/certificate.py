@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
+from blocksvm.files.paths import Location
 from blocksvm.model.decision_values import count_right, decision_pieces, sum_squared_errors
 from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.solver import Completion, Solver, State
@@ -20,7 +20,7 @@ from blocksvm.training.working_set import WorkingSet
 # ------------------------------------------------------------------------------------------------ taking it
 
 
-def beyond_bounds(saved: Path) -> InputError:
+def beyond_bounds(saved: Location) -> InputError:
     return InputError(f"{saved}: holds dual variables beyond their bounds; it is damaged, start afresh")
 
 

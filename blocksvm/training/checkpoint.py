@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError
+from blocksvm.files.paths import Location
 from blocksvm.model.feature_names import names_of
 from blocksvm.model.model_file import describe_model, describe_support, factors_of_source, save_model
 from blocksvm.model.solver_state import describe_checkpoint, open_state, save_checkpoint, whole
@@ -30,7 +31,7 @@ WORKING_SET = "working-set"  # the name space of what it had
 class Checkpoint:
     """The file of a run's state, written when it is due: every ``seconds``."""
 
-    def __init__(self, path: Path, seconds: float = 600.0):
+    def __init__(self, path: Location, seconds: float = 600.0):
         self.path = path
         self.seconds = seconds
         self.last_saved = time.perf_counter()
@@ -124,7 +125,7 @@ def describe_result(plan: Plan, state: State, result: Result, calibration: dict 
 
 
 def save_result(
-    path: Path,
+    path: Location,
     plan: Plan,
     state: State,
     result: Result,
@@ -146,7 +147,7 @@ def save_result(
         save_model(path, ids, whole(result.w), kept, description, overwrite, result.support, names, factors)
 
 
-def is_result_of(model: Path, checkpoint: Path, settings: TrainSettings) -> bool:
+def is_result_of(model: Path, checkpoint: Location, settings: TrainSettings) -> bool:
     """Whether the model is that of the checkpoint's run, which ended by the settings given now: what a command leaves
     that is killed once its model has its name."""
     if not (model.exists() and checkpoint.exists()):

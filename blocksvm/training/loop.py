@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -23,6 +22,7 @@ from blocksvm.base.errors import option
 from blocksvm.base.labels import SETS
 from blocksvm.base.log import LOG
 from blocksvm.base.vectors import as_columns, on_lines
+from blocksvm.files.paths import Location
 from blocksvm.model.decision_values import decision_pieces
 from blocksvm.model.events import RunEvent
 from blocksvm.model.held_out import held_out_figures
@@ -69,7 +69,7 @@ class OuterLoop:
         watch: Watch = Watch(),
         *,
         checkpoint: Checkpoint | None = None,
-        warm_start: Path | SavedRun | None = None,
+        warm_start: Location | SavedRun | None = None,
         began: float | None = None,
     ):
         self.plan = plan
@@ -80,7 +80,7 @@ class OuterLoop:
         self.progress, self.tally = record.Progress(), record.Tally()
         self.doubt: str | None = None  # of the prior model, once a block has been read
         self.earlier = ""  # weights with a smaller primal, which were not kept
-        self.unchecked: Path | None = None  # the checkpoint whose dual variables no certificate has seen yet
+        self.unchecked: Location | None = None  # the checkpoint whose dual variables no certificate has seen yet
         if plan.resume is not None and checkpoint is not None:
             plan.check_resumed(plan.resume, checkpoint.path)
 

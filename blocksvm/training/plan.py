@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from blocksvm.base.errors import InputError, option, value_text
 from blocksvm.base.labels import MANY, NUMBERS, SETS, Labels, members_of
@@ -11,6 +10,7 @@ from blocksvm.base.memory import Budget, TooLittleMemory
 from blocksvm.base.settings import plain
 from blocksvm.base.threads import Threads
 from blocksvm.base.vectors import width_of
+from blocksvm.files.paths import Location
 from blocksvm.model.held_out import HeldOut
 from blocksvm.model.solver_state import namespace
 from blocksvm.model.takeover import InitialModels
@@ -187,7 +187,7 @@ class Plan:
             "unit_bytes": blocks.unit_bytes,
         }
 
-    def check_resumed(self, saved: CheckpointMeta, path: Path) -> None:
+    def check_resumed(self, saved: CheckpointMeta, path: Location) -> None:
         """InputError, naming the setting, where the checkpoint belongs to another run."""
         now = self.describe()
         if saved.fingerprint != now["fingerprint"]:
@@ -210,7 +210,7 @@ class Plan:
         self.initial_models.check_resumed(saved.earlier, path)
 
     @staticmethod
-    def _other(path: Path, name: str, before, now) -> None:
+    def _other(path: Location, name: str, before, now) -> None:
         raise InputError(
             f"{path}: was begun with {option(name, before)}, but {value_text(now)} is given now; resume with the same, "
             "or start afresh"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import plain
 from blocksvm.base.user_code import by_user, names_of
+from blocksvm.files.paths import Location
 from blocksvm.losses import get_loss
 from blocksvm.model.model_file import describe_model
 from blocksvm.model.takeover import continued_settings
@@ -62,7 +62,9 @@ class TrainSettings:
         return cls(solver=learner or solver or cls.solver, learner=learner is not None, method=keywords, **run)
 
     @classmethod
-    def continuing(cls, path: str | Path, solver: str | None = None, learner: str | Learner | None = None, **keywords):
+    def continuing(
+        cls, path: str | Location, solver: str | None = None, learner: str | Learner | None = None, **keywords
+    ):
         """The settings of a model's learner, to go on with; the keywords must agree with them."""
         saved = describe_model(path)
         method = saved.method

@@ -303,9 +303,7 @@ def test_paths_that_cannot_be_are_told(tmp_path, refused):
     assert refused(rows, tmp_path) == f"{tmp_path}: is a folder; give the name of a file to write"
     assert "the name is too long" in refused(rows, refused.folder / ("x" * 300))
     assert "the name is too long" in refused(rows, refused.folder / ("x" * 250))
-    assert refused(rows, rows, "--overwrite").startswith(
-        f"{rows}: is not a store written by blocksvm, so it is not replaced"
-    )
+    assert refused(rows, rows, "--overwrite") == f"{rows}: is also an input; choose another name for the store"
     assert rows.read_bytes() == GOOD
     assert "need two names" in refused(rows, out, "--holdout", "0.5", out)
     assert "does not exist" in refused(rows, out, "--holdout", "0.5", tmp_path / "none" / "h.h5")

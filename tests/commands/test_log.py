@@ -8,7 +8,7 @@ import pytest
 from support.stream_cases import text_of
 from support.training_cases import make_store, random_rows, run_in_process
 
-from blocksvm.base.json_lines import JsonLines
+from blocksvm.files.output import JsonLines
 from blocksvm.model.model_file import load_model
 from blocksvm.stream import main as stream
 from blocksvm.train import main as train

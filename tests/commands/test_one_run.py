@@ -6,11 +6,12 @@ import shutil
 import pytest
 from support.training_cases import make_store, random_rows
 
-from blocksvm.base import inputs
 from blocksvm.base.errors import InputError
-from blocksvm.base.inputs import one_run, open_input
 from blocksvm.cv import main as cv
 from blocksvm.export import main as export
+from blocksvm.files import paths
+from blocksvm.files.input import open_input
+from blocksvm.files.paths import one_run
 from blocksvm.info import main as info
 from blocksvm.predict import main as predict
 from blocksvm.split import main as split
@@ -95,13 +96,13 @@ def test_a_file_that_is_replaced_is_never_read_as_a_mix(tmp_path, folder, run_in
     places["out"].unlink(missing_ok=True)
     new = tmp_path / "new"
     shutil.copy(folder / ("a.h5" if replaced == "other" else f"b.{kinds[replaced]}"), new)
-    run = inputs.InputsOfRun(met=Replacing(places[replaced], new))
-    token = inputs._run.set(run)
+    run = paths.Run(files=Replacing(places[replaced], new))
+    token = paths._run.set(run)
     try:
         done = run_in_process(main, *whole, "--quiet")
     finally:
-        inputs._run.reset(token)
-    assert run.met.done
+        paths._run.reset(token)
+    assert run.files.done
     if done.code == 0:
         after = places["out"].read_bytes() if places["out"].exists() else done.out
         assert len(after) == len(before)  # times and versions aside

@@ -12,17 +12,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import h5py
-import numpy as np
 import pytest
 from support.places import ROOT
-from support.training_cases import command, make_store, quick_model, random_rows
+from support.training_cases import command, make_store, random_rows
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.outputs.checks import check_output
-from blocksvm.base.outputs.temporary import scratch_folder
-from blocksvm.base.outputs.writing import named_errors, open_text, written_text, written_whole
 from blocksvm.conversion.convert import SplitSettings, split_rows
+from blocksvm.files.output import check_output, named_errors, scratch_folder, written_text, written_whole
 
 
 @pytest.fixture
@@ -30,28 +26,6 @@ def rows(tmp_path) -> Path:
     path = tmp_path / "rows.svm"
     path.write_text("1 1:1 2:3\n-1 2:1\n" * 20)
     return path
-
-
-def test_stores_models_and_traces_replace_their_like_alone(tmp_path, rows):
-    """A name that was forgotten is often that of an input; other outputs replace what they are told to."""
-    store, empty, model, foreign, log = (tmp_path / name for name in ("s.h5", "empty", "m.h5", "foreign.h5", "l"))
-    split_rows([str(rows)], store)
-    empty.touch()
-    quick_model(model)
-    log.write_text('{"event": "start"}\n{"x')
-    with h5py.File(foreign, "w") as file:
-        file["blocksvm"] = np.arange(3)
-    for path, kind in ((store, "store"), (empty, "store"), (model, "model"), (log, "log"), (rows, "predictions")):
-        check_output(path, True, kind)
-        with pytest.raises(InputError, match="exists already"):
-            check_output(path, False, kind)
-    for path, kind in ((rows, "store"), (foreign, "store"), (model, "store"), (store, "model"), (store, "checkpoint"),
-                       (rows, "log")):  # fmt: skip
-        with pytest.raises(InputError, match=f"is not a {'trace' if kind == 'log' else kind} written by blocksvm"):
-            check_output(path, True, kind)
-    # one of ours that is damaged may be made again
-    store.write_bytes(store.read_bytes()[:3000])
-    check_output(store, True, "store")
 
 
 def test_a_device_is_written_into(tmp_path):
@@ -141,21 +115,6 @@ def test_of_two_runs_at_once_the_later_one_fails(tmp_path, rows):
     assert sorted(os.listdir(tmp_path)) == ["new", "rows.svm", "s.h5"]
 
 
-def test_of_two_runs_at_once_without_hard_links(tmp_path, monkeypatch):
-    def refused(*arguments):
-        raise OSError(errno.EPERM, "no links here")
-
-    monkeypatch.setattr(os, "link", refused)
-    with written_whole(tmp_path / "a", False) as file:
-        file.write(b"one")
-    with pytest.raises(InputError, match="made by another run"), written_whole(tmp_path / "a", False) as file:
-        file.write(b"two")
-    assert (tmp_path / "a").read_text() == "one"
-    assert os.listdir(tmp_path) == ["a"]
-    with pytest.raises(InputError, match="made by another run"):
-        open_text(tmp_path / "a", False)
-
-
 @pytest.mark.process
 def test_what_a_killed_run_leaves_goes_with_the_next(tmp_path, rows):
     """A real split, killed while it shuffles; and a file that was half written."""
@@ -197,40 +156,15 @@ def test_a_living_runs_folder_is_its_own(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_name_that_a_killed_run_has_left_beside_its_output_does_no_harm(tmp_path):
-    """Killed between the link and the end of the temporary name: both are the same file."""
-    path, left = tmp_path / "x", tmp_path / ".x.partial"
-    path.write_bytes(b"whole")
-    os.link(path, left)
-
-    def broken() -> None:
-        with written_whole(path) as file:
-            file.write(b"other")
-            file.flush()
-            raise ValueError("broken off")
-
-    with pytest.raises(ValueError, match="broken off"):
-        broken()
-    assert path.read_bytes() == b"whole" and os.listdir(tmp_path) == ["x"]
-
-
 def test_a_file_system_without_locks(tmp_path, rows, monkeypatch):
-    """What is there already may be another run's, so it stays."""
-
     def refused(*arguments):
         raise OSError(errno.ENOLCK, "no locks here")
 
     monkeypatch.setattr(fcntl, "flock", refused)
     split_rows([str(rows)], tmp_path / "s.h5")
+    (tmp_path / ".x.partial").write_text("half of what a killed run was writing")
     with written_whole(tmp_path / "x") as file:
         file.write(b"x")
-        for again in (lambda: split_rows([str(rows)], tmp_path / "x", SplitSettings(overwrite=True)),
-                      lambda: written_whole(tmp_path / "x").__enter__()):  # fmt: skip
-            with pytest.raises(InputError, match=r"x: is being made by another run now; if none is, remove"):
-                again()
-    with scratch_folder(tmp_path, tmp_path / "x"), pytest.raises(InputError, match="if none is, remove"), \
-            scratch_folder(tmp_path, tmp_path / "x"):  # fmt: skip
-        pass
     assert (tmp_path / "x").read_bytes() == b"x"
     assert sorted(os.listdir(tmp_path)) == ["rows.svm", "s.h5", "x"]
 
@@ -309,26 +243,18 @@ def test_a_fault_while_writing_is_told_with_the_files_name(tmp_path, rows, monke
     assert sorted(os.listdir(tmp_path)) == ["out", "rows.svm"]
 
 
-def test_of_two_stores_none_is_replaced_where_one_fails(tmp_path, rows, monkeypatch):
-    """The second rename fails: the first store gets its old content back, or goes where there was none."""
-    first, second = tmp_path / "a.h5", tmp_path / "b.h5"
-    settings = SplitSettings(overwrite=True, holdout=0.5)
-    for there in (False, True):
-        if there:
-            split_rows([str(rows)], first, settings, second)
-        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-        real = os.replace
+def test_of_two_new_stores_none_is_there_where_one_fails(tmp_path, rows, monkeypatch):
+    first, second, real = tmp_path / "a.h5", tmp_path / "b.h5", os.replace
 
-        def failing(source, target, real=real) -> None:
-            if str(target) == str(second) and ".partial" in str(source):
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
-            real(source, target)
+    def failing(source, target) -> None:
+        if str(target) == str(second):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(source, target)
 
-        monkeypatch.setattr(os, "replace", failing)
-        with pytest.raises(OSError, match="Input/output error"):
-            split_rows([str(rows)], first, SplitSettings(overwrite=True, holdout=0.5, seed=4), second)
-        monkeypatch.undo()
-        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(OSError, match="Input/output error"):
+        split_rows([str(rows)], first, SplitSettings(holdout=0.5), second)
+    assert os.listdir(tmp_path) == ["rows.svm"]
 
 
 def test_errors_of_the_system_keep_names_of_their_own(tmp_path):

@@ -23,8 +23,8 @@ from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import RecordCounter
+from blocksvm.files.input import PIPE_BYTES, Pipe
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.stored_bytes import PIPE_BYTES, Pipe
 from blocksvm.formats.text.svmlight import SVMLIGHT
 from blocksvm.formats.text.text_source import LineLimit, TextInputs, TextPiece, TextSource
 from blocksvm.store.recipe import Recipe

@@ -14,7 +14,7 @@ from support.training_cases import make_store, random_rows, svmlight, train
 
 from blocksvm import predict, split
 from blocksvm import train as train_command
-from blocksvm.base.objects.remote_path import place
+from blocksvm.files.paths import location
 from blocksvm.model.model_file import load_model
 
 
@@ -47,7 +47,7 @@ def test_outputs_and_inputs_are_objects(server, tmp_path, run_in_process, monkey
         succeeds(train_command.main, store, f"{root}/m.h5", *options, "--resume", "--overwrite")
         succeeds(predict.main, f"{root}/m.h5", rows, f"{root}/p.txt", "--scores")
         names = ("s.h5", "held.h5", "m.h5", "t.jsonl", "p.txt")
-        stored[root] = {name: place(f"{root}/{name}") for name in names}
+        stored[root] = {name: location(f"{root}/{name}") for name in names}
     data = {name: server.objects.data[f"b/{name}"] for name in stored["s3://b"]}
     files = {name: path.read_bytes() for name, path in stored[str(tmp_path)].items()}
     assert data["p.txt"] == files["p.txt"]

@@ -11,7 +11,7 @@ from support.training_cases import make_store, random_rows, stop_after, train
 from blocksvm import cv, info, margin, predict, report
 from blocksvm import train as train_command
 from blocksvm.base.errors import InputError
-from blocksvm.base.inputs import one_run
+from blocksvm.files.paths import one_run
 from blocksvm.sources.block_reader import iterate_blocks
 from blocksvm.store.reader import Store
 
@@ -55,7 +55,7 @@ def test_blocks_are_those_of_the_file(url, server, store):
 @pytest.mark.parametrize("settings", [{}, {"solver": "pegasos"}, {"block_chunks": None, "memory": 10**9}])
 def test_a_run_ends_with_the_bits_of_the_file(url, server, store, settings):
     wanted = train(store, **SETTINGS | settings)
-    server.faults += [Fault(what, at=7 * k) for k, what in enumerate(("503", "cut", "drop", "short", "500") * 4, 3)]
+    server.faults += [Fault(what, at=7 * k) for k, what in enumerate(("503", "cut", "drop", "429", "500") * 4, 3)]
     run = train(url, **SETTINGS | settings)
     assert run.same(wanted)
     told = ("primal_estimate", "dual_estimate", "rel_gap", "bytes_read", "rows_visited", "passes")

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.outputs.temporary import put_array, take_array
-from blocksvm.base.outputs.writing import named_errors
+from blocksvm.files.output import named_errors, put_array, take_array
 from blocksvm.formats.file_reader import SparseRows, require_fit, runs_of
 from blocksvm.formats.text.text_source import LineLimit
 

@@ -17,9 +17,9 @@ from itertools import chain
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import exact
-from blocksvm.base.objects.remote_path import place
+from blocksvm.files.input import open_input
+from blocksvm.files.paths import location
 from blocksvm.formats.file_reader import (
     FileFormat,
     RowBuffer,
@@ -59,7 +59,7 @@ class Member:
         if not plain or len(self.shape) > 1:
             raise InputError(f"{self.where} is not a plain array of numbers or strings; save it as one")
         # what it claims, before memory is taken for it
-        most = place(self.name).stat().st_size
+        most = location(self.name).stat().st_size
         if about.compress_type == zipfile.ZIP_DEFLATED:
             most = DEFLATED * min(most, about.compress_size) + 1024
         claimed = self.length * self.dtype.itemsize
@@ -107,8 +107,8 @@ class Mapped:
 
 def mapped(name: str) -> np.ndarray:
     """A .npy as it lies on disk; InputError where it is none."""
-    if not place(name).is_file():  # opening a pipe would wait for its other end
-        raise InputError(f"{name}: {'is no file' if place(name).exists() else 'no such file'}")
+    if not location(name).is_file():  # opening a pipe would wait for its other end
+        raise InputError(f"{name}: {'is no file' if location(name).exists() else 'no such file'}")
     what = f"{name}: is no array of numbers or strings that numpy.save wrote"
     with damage_named(name, what, "save it again, objects as strings, as labels.astype(str) does"):
         return np.lib.format.open_memmap(name, mode="r")

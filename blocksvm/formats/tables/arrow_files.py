@@ -16,7 +16,7 @@ from itertools import islice, product
 import numpy as np
 
 from blocksvm.base.errors import Bytes, InputError, option
-from blocksvm.base.inputs import open_input
+from blocksvm.files.input import open_input
 from blocksvm.formats.choices import chosen
 from blocksvm.formats.file_reader import (
     ClosedRows,

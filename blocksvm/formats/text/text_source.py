@@ -13,10 +13,9 @@ import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.base.errors import Bytes, InputError, option
-from blocksvm.base.objects.remote_path import file_size
-from blocksvm.base.objects.urls import is_url
 from blocksvm.base.row_batch import shown_name
-from blocksvm.formats.stored_bytes import decompressed, open_stored
+from blocksvm.files.input import decompressed, open_stored
+from blocksvm.files.paths import file_size, is_url
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPARE
 
 HEAD_BYTES = 1 << 16  # by which a format is recognised
@@ -248,7 +247,7 @@ class TextInputs:
         fingerprint is wanted; spare: arrays of pieces that are done with, to be filled again.  Raises InputError for a
         missing, unreadable, truncated or binary file, and for a line that is too long.
         """
-        sizes = [file_size(name) if name != "-" else None for name in self.names]
+        sizes = [file_size(name) for name in self.names]
         total = None if None in sizes else sum(sizes)
         stored_before = 0
         for name, size in zip(self.names, sizes, strict=True):

@@ -10,8 +10,8 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import megabytes
-from blocksvm.base.objects.remote_path import file_size
 from blocksvm.base.row_batch import shown_name
+from blocksvm.files.paths import file_size
 from blocksvm.formats.text.text_source import LineLimit, TextInputs
 
 PIECE = 1 << 22  # bytes read at once
@@ -89,7 +89,7 @@ def text_lines(name: str, memory: int, byte_bytes: int) -> Iterator[bytes]:
     Raises InputError as ``TextInputs.pieces`` does, and where the text, of which a byte takes ``byte_bytes`` in memory,
     does not fit: of a file before it is read.
     """
-    size, total = None if name == "-" else file_size(name), 0
+    size, total = file_size(name), 0
     require(name, f"its {megabytes(size or 0)} of text", byte_bytes * (size or 0), memory)
     with TextInputs([name]) as inputs:
         for piece in inputs.pieces(PIECE, LineLimit.share(memory, byte_bytes), digested=False):

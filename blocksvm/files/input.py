@@ -1,4 +1,5 @@
-"""Stored bytes: files and pipes opened with a sentence for every failure, and what compressed ones hold."""
+"""Files and pipes that are read: a sentence for every failure, each input one and the same for the whole of a run, and
+what compressed ones hold."""
 
 from __future__ import annotations
 
@@ -8,17 +9,18 @@ import gzip
 import io
 import lzma
 import os
+import re
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 
 from blocksvm.base.errors import InputError, advice
-from blocksvm.base.inputs import open_input
-from blocksvm.base.objects.remote_path import RemotePath, place
 from blocksvm.base.row_batch import shown_name
-from blocksvm.store.hdf5_files import open_hdf5
+from blocksvm.files.paths import Location, ObjectUrl, location, require_same
 
+BUFFERED = 1 << 16  # bytes of an object: no more than its first request brings
 STORED_PIECE = 1 << 14  # compressed bytes at a time: what zstd makes of them must fit in memory
 UNPACKED_PIECE = 1 << 18  # bytes that other decoders give at a time
 # how archives, and what is compressed otherwise, begin, and how text is made of them
@@ -31,6 +33,67 @@ ARCHIVES = {
 }
 POLL_MILLISECONDS = 100
 PIPE_BYTES = 1 << 20  # that wait in a pipe, where the system lets it grow: Linux gives 64 kB, which are a piece each
+
+
+def names_of_inputs(inputs: str | Path | Iterable[str | Path]) -> list[str]:
+    """A path or several, as Python users give them; InputError for rows in memory."""
+    names = [inputs] if isinstance(inputs, str | os.PathLike) else inputs
+    listed = [] if hasattr(names, "shape") or not isinstance(names, Iterable) else list(names)
+    if not listed or not all(isinstance(name, str | os.PathLike) for name in listed):
+        raise InputError(
+            f"the input is {type(inputs).__name__}, and names of files are needed; write rows in memory to a file "
+            "first, as table.to_parquet or scipy.sparse.save_npz does, or give them to fit and Model.predict"
+        )
+    return [os.fspath(name) for name in listed]
+
+
+class InputFile(io.FileIO):
+    """A file opened for reading; OSError names it, also where reading fails."""
+
+    def __init__(self, path: Path):
+        super().__init__(path, "r")
+        try:
+            require_same(path, os.fstat(self.fileno()))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        with suppress(OSError):  # nothing is lost of what was read
+            super().close()
+
+    def readinto(self, buffer) -> int | None:
+        try:
+            return super().readinto(buffer)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.name)) from error
+
+    def readall(self) -> bytes:
+        try:
+            return super().readall()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.name)) from error
+
+
+def raise_system_error(error: BaseException, name: str) -> None:
+    """Raise the error of the system, with the file's name, that a library has met behind what it raised; nothing where
+    there is none."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno is not None:
+            raise OSError(cause.errno, os.strerror(cause.errno), name) from error
+        cause = cause.__cause__ or cause.__context__
+
+
+def open_input(path: str | Location) -> io.BufferedReader:
+    """A file, or an object, opened for reading bytes; OSError where it cannot be, InputError where the run met another
+    one."""
+    where = location(path)
+    if isinstance(where, ObjectUrl):
+        from blocksvm.files.remote import ObjectFile
+
+        return io.BufferedReader(ObjectFile(where.remote, whole=True), BUFFERED)
+    return io.BufferedReader(InputFile(where))
 
 
 class Pipe(io.RawIOBase):
@@ -151,14 +214,14 @@ def open_stored(name: str, stop: Callable[[], bool]) -> tuple[io.BufferedReader,
         except (OSError, ValueError):  # something in memory took its place
             return io.BufferedReader(sys.stdin.buffer), None
         return io.BufferedReader(Pipe(descriptor, stop, owned=False)), None
-    path = place(name)
+    path = location(name)
     if path.is_dir():
         raise InputError(f"{name}: is a folder; give the names of the files in it")
     try:
         if path.exists() and not path.is_file():
             return io.BufferedReader(Pipe(os.open(path, os.O_RDONLY), stop, owned=True)), None
         file = open_input(path)
-        return file, path.stat().st_size if isinstance(path, RemotePath) else os.fstat(file.fileno()).st_size
+        return file, path.stat().st_size if isinstance(path, ObjectUrl) else os.fstat(file.fileno()).st_size
     except FileNotFoundError as error:
         raise InputError(f"{name}: no such file; check the name") from error
     except OSError as error:
@@ -180,19 +243,10 @@ def decompressed(name: str, stored: io.BufferedReader) -> io.BufferedIOBase:
     if magic[:4] == b"\x28\xb5\x2f\xfd":
         return io.BufferedReader(CompressedStreams(stored, ZstdDecoder))
     if magic == b"\x89HDF\r\n\x1a\n":
-        raise InputError(_hdf5_sentence(name))
+        if re.search(rb"blocksvm\0.{0,64}?store", stored.peek(), re.DOTALL):
+            raise InputError(f"{shown_name(name)}: is a store already; train on it with blocksvm train")
+        raise InputError(f"{shown_name(name)}: is an HDF5 file, not text; give the text that it was made from")
     for start, (what, cure) in ARCHIVES.items():
         if magic.startswith(start):
             raise InputError(f"{shown_name(name)}: is {what}, which is not read; unpack it into a pipe, {cure}")
     return stored
-
-
-def _hdf5_sentence(name: str) -> str:
-    """The advice for an HDF5 file where text is wanted."""
-    if name != "-":
-        try:
-            open_hdf5(name, "store").close()
-            return f"{name}: is a store already; train on it with blocksvm train"
-        except InputError:
-            pass  # whatever else it is, it is not text
-    return f"{shown_name(name)}: is an HDF5 file, not text; give the text that it was made from"

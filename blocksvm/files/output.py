@@ -1,0 +1,514 @@
+"""Files that are written: under a temporary name in the same folder, synced and closed, every error seen, then renamed,
+so that after any fault there is the old file or the new one.  An object is made in the folder for temporary files, and
+takes its name when all of it has been uploaded.
+
+A temporary file or folder has one name for each output, and a lock that ends with its process: the next run over the
+same output takes what a killed one has left.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import io
+import json
+import math
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TextIO
+
+import numpy as np
+from xxhash import xxh3_64_hexdigest
+
+from blocksvm.base.errors import InputError, option
+from blocksvm.files.input import open_input
+from blocksvm.files.paths import Location, ObjectUrl, note_written
+
+LONGEST_NAME, LONGEST_STEM = 230, 150  # bytes of an output's name, and within a temporary one; file systems allow 255
+HDF5_KINDS = ("store", "model", "checkpoint", "structure")
+TRACE = b'{"event":'  # how one begins
+PIECE = 1 << 20  # bytes that are written at a time
+NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # of a file system that cannot sync a folder
+UPLOAD_SHARE = 1 / 20  # of the time, at most, that a text which grows is uploaded in
+
+
+def check_outputs(
+    outputs: Mapping[str | None, Location], overwrite: bool, inputs: Iterable[Location], resumed=False
+) -> None:
+    """``check_output`` of several by their kinds, none of which may be another, or an input; resumed: checkpoints and
+    traces are continued."""
+    for kind, path in outputs.items():
+        continued = resumed and kind in ("checkpoint", "log")
+        check_output(path, overwrite or continued, kind)
+        if continued and kind == "log" and path.is_file() and not overwrite:
+            with open_input(path) as file:
+                if not TRACE.startswith(file.read(len(TRACE))):
+                    raise InputError(f"{path}: is not a trace written by blocksvm, so it is not continued; choose "
+                                     "another name, or remove it first")  # fmt: skip
+    known = {path.resolve(): "an input" for path in inputs} if outputs else {}
+    for kind, path in outputs.items():
+        what = _article(kind)
+        if (other := known.setdefault(path.resolve(), what)) != what:
+            raise InputError(f"{path}: is also {other}; choose another name for {what.replace('a ', 'the ', 1)}")
+
+
+def check_output(path: Location, overwrite: bool, kind: str | None = None) -> None:
+    """Refuse an output that cannot be written, or that exists and may not be replaced, before any work is done.
+
+    kind: what will be written.  Text may also go to a pipe, a terminal or a device such as /dev/null, which is written
+    into.
+    """
+    if len(os.fsencode(path.name)) > LONGEST_NAME:
+        raise InputError(f"{path}: the name is too long; choose one of at most {LONGEST_NAME} bytes")
+    if isinstance(path, Path) and not path.is_absolute():
+        try:
+            os.getcwd()
+        except OSError:
+            raise InputError(f"{path}: the current folder does not exist any more; change to another") from None
+    mode = 0 if (status := _status(path)) is None else status.st_mode
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{path}: is a folder; give the name of a file to write")
+    if status is not None and not stat.S_ISREG(mode):
+        if kind in HDF5_KINDS or not (stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)):
+            raise InputError(f"{path}: is {_what(mode)}, which is not replaced; give the name of a file to write")
+        if not os.access(path, os.W_OK):
+            raise InputError(f"{path}: no permission to write into it")
+        return
+    if status is not None and _is_standard(status):
+        raise InputError(f"{path}: is where the command's own messages go; give the name of another file")
+    if status is not None and not overwrite:
+        raise InputError(f"{path}: exists already; choose another name or add {option('overwrite', True)}")
+    if isinstance(path, Path):
+        parent = _target(path).parent
+        if not parent.is_dir():
+            raise InputError(f"{path}: the folder {parent} does not exist; make it first")
+        if not os.access(parent, os.W_OK):
+            raise InputError(f"{path}: no permission to write in {parent}; choose another place")
+
+
+def _target(path: Path) -> Path:
+    """The file that is written for ``path``: where a symbolic link leads, or itself."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def _status(path: Location) -> os.stat_result | None:
+    """The status of the file at ``path``, links followed; None where there is nothing."""
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise InputError(f"{path}: is a symbolic link that leads to itself; remove it") from None
+        raise InputError(f"{path}: cannot be looked at ({error.strerror}); choose another place") from error
+
+
+def _what(mode: int) -> str:
+    kinds = {stat.S_IFCHR: "a device", stat.S_IFBLK: "a disk", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "no regular file")
+
+
+def _is_standard(status: os.stat_result) -> bool:
+    """The file is standard output or standard error itself, under another name (such as /dev/stdout)."""
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            if os.path.samestat(status, os.fstat(descriptor)):
+                return True
+    return False
+
+
+def _article(kind: str | None) -> str:
+    """The kind of file with its article, as sentences name it."""
+    if kind is None:
+        return "the output"
+    return {"log": "a trace", "rows": "a list of rows", "structure": "a structured model"}.get(
+        kind, f"{'an' if kind[0] in 'aeioO' else 'a'} {kind}"
+    )
+
+
+def _is_special(path: Location) -> bool:
+    status = _status(path)
+    return status is not None and not stat.S_ISREG(status.st_mode)
+
+
+def temporary_name(target: Path, ending: str = "partial") -> Path:
+    """The name beside ``target`` under which it is written."""
+    name = target.name
+    stem = name if len(os.fsencode(name)) <= LONGEST_STEM else xxh3_64_hexdigest(os.fsencode(name))
+    return target.with_name(f".{stem}.{ending}")
+
+
+def temporary_folder(path: Location, temp: Path | None = None) -> Path:
+    """Where an output is made: beside it, of an object in ``temp`` (None: the system's folder for temporary files)."""
+    return path.parent if isinstance(path, Path) else temp or Path(tempfile.gettempdir())
+
+
+def _locked(path: Path, output: Location, make: Callable[[], int]) -> int:
+    """A descriptor of what ``make`` makes or opens at ``path``, locked until it and its duplicates are closed;
+    InputError where another run holds it."""
+    while True:
+        try:
+            descriptor = make()
+        except FileNotFoundError:
+            if path.parent.is_dir():  # another run has removed it meanwhile
+                continue
+            raise
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise InputError(
+                f"{output}: is being made by another run now; choose another name, or wait for it"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        with suppress(OSError):  # it may have taken another name, or gone, before it was locked
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        os.close(descriptor)
+
+
+@contextmanager
+def scratch_folder(parent: Path, output: Location | None = None) -> Iterator[Path]:
+    """A folder in ``parent`` for what is put aside; it goes with its contents.  output: the file that is made
+    meanwhile, by which a later run knows the folder."""
+    if output is None:
+        with tempfile.TemporaryDirectory(prefix=".blocksvm-", dir=parent, ignore_cleanup_errors=True) as name:
+            yield Path(name)
+        return
+    known = xxh3_64_hexdigest(os.fsencode(os.path.abspath(output)))[:8]
+    folder = temporary_name(parent / output.name, f"{known}.shuffle")
+
+    def make() -> int:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+    lock = _locked(folder, output, make)
+    try:
+        for left in folder.iterdir():
+            left.unlink()
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def put_array(file: IO[bytes], array: np.ndarray) -> None:
+    """Write the elements of an array to a temporary file."""
+    file.write(np.ascontiguousarray(array).data)
+
+
+def take_array(file, dtype, n: int, path: Path) -> np.ndarray:
+    """The next n elements of a temporary file; OSError, which names ``path``, where it has fewer."""
+    array = np.empty(n, dtype)
+    try:
+        filled = file.readinto(array.view(np.uint8))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    if filled != array.nbytes:
+        raise OSError(errno.EIO, "a temporary file is shorter than what was written to it", str(path))
+    return array
+
+
+class NewFile(io.RawIOBase):
+    """A file under a temporary name, written from its beginning to its end; its errors name the output.
+
+    path: the output; overwrite: whether it may exist when the file takes its name; temp: where an object is made.
+    """
+
+    def __init__(self, path: Location, overwrite: bool, temp: Path | None = None):
+        self.path = path
+        self.overwrite = overwrite
+        self.position = 0
+        if isinstance(path, ObjectUrl):
+            self.descriptor, name = tempfile.mkstemp(prefix=".blocksvm-", dir=temp)
+            self.target = self.partial = Path(name)
+        else:
+            self.target = _target(path)
+            self.partial = temporary_name(self.target)
+            with self.errors():
+                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                self.descriptor = _locked(self.partial, path, lambda: os.open(self.partial, flags, 0o666))
+                os.ftruncate(self.descriptor, 0)
+        self.lock = os.dup(self.descriptor)  # until the file has its name, or is gone
+
+    def errors(self):
+        """Errors of the system meanwhile name the output."""
+        return named_errors(self.path, self.target.parent)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self.descriptor
+
+    def tell(self) -> int:
+        return self.position
+
+    def write(self, data) -> int:
+        """Write all of ``data``."""
+        return self._put(memoryview(data).cast("B"))
+
+    def _put(self, view: memoryview) -> int:
+        if self.closed:
+            raise ValueError(f"{self.path}: is closed")
+        done = 0
+        with self.errors():
+            while done < len(view):
+                done += os.pwrite(self.descriptor, view[done:], self.position + done)
+        self.position += done
+        return done
+
+    def finish(self) -> None:
+        """Sync and close the file; raises OSError where that fails."""
+        with self.errors():
+            try:
+                os.fsync(self.descriptor)
+            finally:
+                self.close()
+
+    def close(self) -> None:
+        """Close the descriptor; raises what closing fails with."""
+        if not self.closed:
+            super().close()
+            with named_errors(self.path):
+                os.close(self.descriptor)
+
+    def discard(self) -> None:
+        """Close and remove what was written, whatever its state."""
+        with suppress(OSError):
+            self.close()
+        with suppress(OSError):
+            os.unlink(self.partial)
+        self.release()
+
+    def release(self) -> None:
+        """Let other runs write the output."""
+        if self.lock >= 0:
+            os.close(self.lock)
+            self.lock = -1
+
+    def take_name(self) -> None:
+        """Rename, or upload; InputError where there is a file of that name which may not be replaced."""
+        if isinstance(self.path, ObjectUrl):
+            try:
+                self.path.remote.write(self.partial, new=not self.overwrite)
+            except FileExistsError:
+                raise InputError(_made_meanwhile(self.path)) from None
+            os.unlink(self.partial)
+        else:
+            if not self.overwrite and self.target.exists():
+                raise InputError(_made_meanwhile(self.path))
+            with self.errors():
+                os.replace(self.partial, self.target)
+        note_written(self.path)
+
+
+def take_names(files: Sequence[NewFile]) -> None:
+    """Give finished files their names.  Where one fails, new ones before it are removed again."""
+    taken: list[NewFile] = []
+    try:
+        for file in files:
+            file.take_name()
+            taken.append(file)
+    except BaseException:
+        for file in taken:
+            with suppress(OSError, InputError):
+                if not file.overwrite:
+                    file.path.unlink()
+        raise
+    for file in files:
+        file.release()
+    for folder in {file.target.parent for file in files if not isinstance(file.path, ObjectUrl)}:
+        _sync_folder(folder, files[0].path)
+
+
+def _sync_folder(folder: Path, path: Location) -> None:
+    """Make renames last; OSError says that the file is there all the same."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in NOT_FOR_FOLDERS:
+            what = f"was written, but its folder could not be synced ({os.strerror(error.errno or errno.EIO).lower()})"
+            raise OSError(error.errno, what, str(path)) from error
+
+
+@contextmanager
+def written_whole(path: Location, overwrite: bool = True) -> Iterator[IO[bytes]]:
+    """A binary file to write to, which takes the name ``path`` when the body ends well and vanishes when it does not.
+
+    Without ``overwrite`` the name is taken only where there is no such file: of two runs at once, the later one raises
+    InputError.  A symbolic link stays, and the file that it leads to is replaced; a device or pipe is written into.
+    """
+    if _is_special(path):
+        with named_errors(path), open(path, "wb") as file:
+            yield file
+        return
+    new = NewFile(path, overwrite)
+    try:
+        buffered = io.BufferedWriter(new, PIECE)
+        yield buffered
+        buffered.flush()
+        new.finish()
+        take_names([new])
+    except BaseException:
+        new.discard()
+        raise
+
+
+@contextmanager
+def written_text(path: Location, overwrite: bool = True) -> Iterator[IO[str]]:
+    """The same for text, as UTF-8 with lines as they are given."""
+    with written_whole(path, overwrite) as file, as_text(file) as text:
+        yield text
+
+
+@contextmanager
+def as_text(file: IO[bytes]) -> Iterator[IO[str]]:
+    """A binary file as text in UTF-8, lines as they are given; what is written is in ``file`` when the body ends."""
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    yield text
+    text.detach()
+
+
+def write_json(path: Location, figures: Mapping, overwrite: bool) -> None:
+    """A report as JSON, see ``written_whole``."""
+    with written_text(path, overwrite) as file:
+        file.write(json.dumps(figures, indent=2, allow_nan=False) + "\n")
+
+
+def open_text(path: Location, overwrite: bool, going_on: bool = False) -> TextIO:
+    """A text file to be written line by line under its own name: from its beginning, or ``going_on`` at its end.
+    Without ``overwrite`` it must be new; InputError where another run was faster."""
+    try:
+        if isinstance(path, ObjectUrl):
+            return RemoteText(path, overwrite, going_on)
+        return open(path, "a" if going_on else "w" if overwrite or _is_special(path) else "x", encoding="utf-8")
+    except FileExistsError:
+        raise InputError(_made_meanwhile(path)) from None
+
+
+class RemoteText(io.TextIOWrapper):
+    """An object that text is written to, line by line: uploaded whole now and then, and when it is closed; going_on: at
+    the end of what it has."""
+
+    def __init__(self, path: ObjectUrl, overwrite: bool, going_on: bool):
+        self.path = path
+        self.overwrite = overwrite or going_on
+        self.due = math.inf
+        file = tempfile.NamedTemporaryFile(prefix=".blocksvm-")  # noqa: SIM115
+        super().__init__(file, encoding="utf-8", newline="")
+        try:
+            if going_on and path.exists():
+                with open_input(path) as old:
+                    shutil.copyfileobj(old, self.buffer)
+            if not self.overwrite:
+                self._upload()  # of two runs at once, the later one is told at once
+        except BaseException:
+            self.close()
+            raise
+        self.due = 0.0
+
+    def flush(self) -> None:
+        super().flush()
+        if not self.closed and time.monotonic() >= self.due:
+            self._upload()
+
+    def _upload(self) -> None:
+        began = time.monotonic()
+        try:
+            self.path.remote.write(Path(self.buffer.name), new=not self.overwrite)
+        except InputError as error:
+            raise OSError(errno.EIO, str(error)) from error
+        self.overwrite = True
+        now = time.monotonic()
+        self.due = now + (now - began) / UPLOAD_SHARE
+
+    def close(self) -> None:
+        if not self.closed:
+            self.due = 0.0 if self.due < math.inf else self.due
+            super().close()  # which flushes, and so uploads what is due
+
+
+class JsonLines:
+    """A log of JSON objects, one a line, written to an open text file, to be closed by ``close``.
+
+    Where it cannot be written any more (a full disk), warn(sentence) is called once, the file keeps its whole lines,
+    and what comes later is left out: a training does not lose its model for want of a log.
+    """
+
+    def __init__(self, path: Location, file: TextIO, warn: Callable[[str], None]):
+        self.path = path
+        self.warn = warn
+        self.file: TextIO | None = file
+        self.n_bytes = os.fstat(file.fileno()).st_size  # of whole lines
+
+    def write(self, event: Mapping) -> None:
+        """ValueError where the event is not JSON."""
+        line = json.dumps(event, allow_nan=False) + "\n"
+        if self.file is None:
+            return
+        try:
+            self.file.write(line)
+            self.file.flush()
+            self.n_bytes += len(line)
+        except OSError as error:
+            self._give_up(self.file, error)
+
+    def close(self) -> None:
+        if self.file is not None:
+            try:
+                self.file.close()
+            except OSError as error:
+                self._give_up(self.file, error)
+
+    def _give_up(self, file: TextIO, error: OSError) -> None:
+        self.file = None
+        with suppress(OSError):
+            file.close()  # it tries to write what is left, and fails again
+        with suppress(OSError):
+            if isinstance(self.path, Path) and self.path.is_file():
+                os.truncate(self.path, self.n_bytes)
+        what = (error.strerror or str(error)).lower()
+        self.warn(f"{self.path}: {what}; the log ends here, the run goes on")
+
+
+def _made_meanwhile(path: Location) -> str:
+    return f"{path}: was made by another run meanwhile; choose another name or add {option('overwrite', True)}"
+
+
+@contextmanager
+def named_errors(path: Location, folder: Path | None = None) -> Iterator[None]:
+    """Errors of the system on writing, with ``path`` in them; where ``folder`` has vanished, an InputError says so."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        number = system_number(error)
+        if number in (errno.ENOENT, errno.ENOTDIR) and folder is not None and not folder.is_dir():
+            raise InputError(
+                f"{path}: the folder {folder} has vanished; make it again, or choose another place"
+            ) from None
+        filename = getattr(error, "filename", None)
+        if number is None or not (filename is None or str(filename).endswith(".partial")):
+            raise
+        words = error.strerror if isinstance(error, OSError) and error.strerror else os.strerror(number)
+        raise OSError(number, words, str(path)) from error
+
+
+def system_number(error: BaseException) -> int | None:
+    """The system's number of an error; HDF5 has it in a sentence."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    named = re.search(r"errno = (\d+)", str(error))
+    return int(named[1]) if named else None
