@@ -52,10 +52,7 @@ TABLE = partial(linear_of, apart=True)
 FORMS = {
     "liblinear": Form(liblinear.write, "LIBLINEAR model", liblinear.check),
     "table": Form(weights_table.write, "table", TABLE, named=True),
-    "parquet": Form(
-        partial(weights_table.write, parquet=True), "Parquet table", TABLE,
-        partial(require_library, "pyarrow", "Parquet", ", or export CSV"), named=True,
-    ),
+    "parquet": Form(partial(weights_table.write, parquet=True), "Parquet table", TABLE, named=True),
     "sklearn": Form(
         sklearn_models.write, "estimator", sklearn_models.check, sklearn_models.require, named=True
     ),

@@ -18,16 +18,16 @@ OF_TEXT = {
     "multilabel": "blocksvm.formats.text.multilabel:MULTILABEL",
     "vw": "blocksvm.formats.text.vw:VW",
     "documents": "blocksvm.formats.text.documents:DOCUMENTS",
-    "csv": "blocksvm.formats.tables.cells:CSV",
-    "tsv": "blocksvm.formats.tables.cells:TSV",
-    "criteo": "blocksvm.formats.tables.cells:CRITEO",
+    "csv": "blocksvm.formats.tables:CSV",
+    "tsv": "blocksvm.formats.tables:TSV",
+    "criteo": "blocksvm.formats.tables:CRITEO",
 }
 OF_FILES = {  # each recognised by its first bytes, without loading its code (file_reader.py)
     "npz": "blocksvm.formats.matrices.numpy_files:NPZ",
     "npy": "blocksvm.formats.matrices.numpy_files:NPY",
     "h5ad": "blocksvm.formats.matrices.h5ad:H5AD",
-    "parquet": "blocksvm.formats.tables.arrow_files:PARQUET",
-    "arrow": "blocksvm.formats.tables.arrow_files:ARROW",
+    "parquet": "blocksvm.formats.tables:PARQUET",
+    "arrow": "blocksvm.formats.tables:ARROW",
 }
 # what a name says, whatever the first bytes look like
 ENDINGS = {"csv": "csv", "tsv": "tsv", "svm": "svmlight", "libsvm": "svmlight", "svmlight": "svmlight", "vw": "vw"}

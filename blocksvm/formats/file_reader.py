@@ -159,6 +159,7 @@ def inputs_of(names: list[str], recipe, stop=lambda: False) -> TextInputs | File
 
 
 MAGIC = {b"PK\x03\x04": "npz", b"\x93NUMPY": "npy", b"PAR1": "parquet", b"ARROW1": "arrow"}
+STREAM = b"\xff\xff\xff\xff"  # how Arrow's IPC streams begin
 HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -172,6 +173,8 @@ def magic_of(name: str) -> str | None:
         return "h5ad"
     if head.startswith(b"PK") and b".npy" not in head[30:]:
         return None  # a zip archive of something else
+    if head.startswith(STREAM) and name.lower().endswith((".arrow", ".arrows")):
+        return "arrow"
     return next((format_ for start, format_ in MAGIC.items() if head.startswith(start)), None)
 
 

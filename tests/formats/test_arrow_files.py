@@ -1,12 +1,9 @@
 """Parquet and Arrow tables: features are those of the same table as csv; columns of lists and maps; faults by row."""
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from support.places import ROOT
 from support.stored_rows import by_name
 
 from blocksvm.base.errors import InputError
@@ -58,96 +55,63 @@ def test_wrong_tables(tmp_path):
     assert file_reader.magic_of(str(path)) == "parquet"
 
 
-@pytest.mark.slow
-def test_pages_that_are_open_at_once_must_fit_in_the_memory(tmp_path):
-    """A row group of many columns: what is decoded at once is refused before it is read."""
+def test_row_groups_must_fit_in_the_memory(tmp_path):
+    """They are refused before they are read; smaller ones of the same columns are not."""
     path = tmp_path / "wide.parquet"
-    rng = np.random.default_rng(0)
-    write(path, pa.table({"label": [1.0, 2.0] * 500} | {f"x{j}": rng.normal(size=1000) for j in range(60)}), 1000)
+    columns = {"label": np.arange(20_000) % 2} | {
+        f"x{j}": np.random.default_rng(j).normal(size=20_000) for j in range(150)
+    }
+    parquet.write_table(pa.table(columns), path, row_group_size=5_000)
     split_rows([str(path)], tmp_path / "s.h5", SplitSettings(memory=20_000_000))
-    zeros = pa.array(np.zeros(140_000))  # a page of each column takes 1 MiB, packed next to nothing
-    columns = {"label": np.arange(140_000) % 2} | {f"x{j}": zeros for j in range(70)}
-    parquet.write_table(pa.table(columns), path, use_dictionary=False, row_group_size=140_000)
-    with pytest.raises(InputError, match=r"the pages of the 71 columns of row group 0 take 74 MB at once; give"):
+    parquet.write_table(pa.table(columns), path)
+    with pytest.raises(InputError, match=r"wide.parquet: row group 0 takes 30 MB at once; give memory=3._000_000, or"):
         split_rows([str(path)], tmp_path / "t.h5", SplitSettings(memory=20_000_000))
+    split_rows([str(path)], tmp_path / "t.h5", SplitSettings(memory=35_000_000))
 
 
-def test_a_page_must_say_its_lengths(tmp_path):
-    """An empty header of a page, under a footer that is whole."""
-    path = tmp_path / "rows.parquet"
-    write(path, pa.table({"label": [1.0, 2.0] * 5, "x": [1.0] * 10}), 10)
-    data = bytearray(path.read_bytes())
-    column = parquet.ParquetFile(path).metadata.row_group(0).column(0)
-    data[column.dictionary_page_offset] = 0
-    path.write_bytes(data)
-    with pytest.raises(InputError, match=r"cannot be read \(a page has no length, or one below zero\); get it again"):
-        split_rows([str(path)], tmp_path / "s.h5", SplitSettings(memory=20_000_000))
-
-
-def write_packed(path, columns: dict, **options):
-    table = pa.table(columns)
-    if path.suffix == ".parquet":
-        parquet.write_table(table, path, compression="zstd", **options)
-    else:
-        with pa.ipc.new_file(str(path), table.schema, options=pa.ipc.IpcWriteOptions(**options)) as file:
-            file.write_table(table)
-
-
-def write_bombs(folder) -> dict:
+def write_large(folder) -> dict:
     """Small files that are large when they are unpacked, each in a way of its own; with what is said of them."""
-    n, many = 12_000_000, np.arange(20_000) % 2
-    cell, some = {"label": [0, 1, 0], "t": ["b", "a" * 100_000_000, "c"]}, many[:20]
-    word = cell | {"t": pa.array(cell["t"]).dictionary_encode()}
-    words = pa.DictionaryArray.from_arrays(pa.array(many, pa.int32()), ["a" * 3_000_000, "b" * 3_000_000])
-    begun = ["a" * 100_000 + str(i) for i in range(2000)]
+    n, some = 12_000_000, np.arange(20) % 2
+    cell = {"label": [0, 1, 0], "t": ["b", "a" * 100_000_000, "c"]}
     views = np.zeros(3000, np.dtype([("length", "<i4"), ("start", "S4"), ("place", "<i4", 2)]))
     views["length"], views["start"] = 1_000_000, b"aaaa"
     parts = [None, pa.py_buffer(views.tobytes()), pa.py_buffer(b"a" * 1_000_000)]
     view = pa.Array.from_buffers(pa.string_view(), 3000, parts)
-    zstd, plain = {"compression": "zstd"}, {"label": "PLAIN"}
+    zstd = {"compression": "zstd"}
     made = {
-        "numbers.arrow": ({"label": np.arange(n) % 2, "x": np.ones(n)}, zstd, "batch 0 and the dictionaries take 192 "),
-        "cell.arrow": (cell, {"compression": "lz4"}, "at once; give memory=301_000_000, or write smaller batches"),
-        "word.arrow": (word, zstd, "batch 0 and the dictionaries take 100 MB at once"),
-        "plain.arrow": (cell, {}, "has a row of 100,000,000 bytes of text; give memory="),
-        "view.arrow": ({"label": many[:3000], "t": view}, {}, "has a row of 1,000,000 bytes of text; give memory="),
-        "cell.parquet": (cell, {}, "the pages of the columns of row group 0 take 400 MB at once; give memory="),
-        "page.parquet": (cell, {"use_dictionary": False}, "take 100 MB at once; give memory=301_000_000, or"),
-        "words.parquet": ({"label": many, "t": words}, {}, "has a row of 3,000,000 bytes of text; give memory="),
-        "list.parquet": ({"label": some, "t": [np.ones(n)] + [[1.0]] * 19}, {}, "take 144 MB at once; give memory="),
-        "begun.parquet": (
-            {"label": many[:2000], "t": begun},
-            {"use_dictionary": False, "column_encoding": plain | {"t": "DELTA_BYTE_ARRAY"}},
-            "the features' names take ",
-        ),
+        "numbers.arrow": ({"label": np.arange(n) % 2, "x": np.ones(n)}, zstd, "batch 0 takes 192 MB at once"),
+        "cell.arrow": (cell, {"compression": "lz4"}, "at once; give memory=101_000_000, or write smaller batches"),
+        "plain.arrow": (cell, {}, "has a row of 100,000,003 bytes; give memory="),
+        "view.arrow": ({"label": np.arange(3000) % 2, "t": view}, {}, "has a row of 1,000,003 bytes; give memory="),
+        "cell.parquet": (cell, {}, "row group 0 takes 100 MB at once; give memory=101_000_000, or write smaller row"),
+        "list.parquet": ({"label": some, "t": [np.ones(n)] + [[1.0]] * 19}, {"use_dictionary": False}, "takes 9"),
     }
     for name, (columns, options, _) in made.items():
-        write_packed(folder / name, columns, **options)
+        table, path = pa.table(columns), folder / name
+        if path.suffix == ".parquet":
+            parquet.write_table(table, path, compression="zstd", **options)
+        else:
+            with pa.ipc.new_file(str(path), table.schema, options=pa.ipc.IpcWriteOptions(**options)) as file:
+                file.write_table(table)
     return {folder / name: sentence for name, (_, _, sentence) in made.items()}
 
 
-SPLIT = """import sys
-import pyarrow
-from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.base.errors import InputError
-for name in sys.argv[2:]:
-    try:
-        split_rows([name], sys.argv[1], SplitSettings(memory=60_000_000, overwrite=True))
-    except InputError as error:
-        print(error)
-    else:
-        print("done")
-    print(pyarrow.default_memory_pool().max_memory())
-"""
+@pytest.mark.slow
+def test_what_does_not_fit_in_the_memory_is_refused(tmp_path):
+    for path, sentence in write_large(tmp_path).items():
+        with pytest.raises(InputError) as raised:
+            split_rows([str(path)], tmp_path / "s.h5", SplitSettings(memory=60_000_000))
+        assert sentence in str(raised.value), path.name
 
 
-@pytest.mark.process
-def test_a_small_file_that_is_large_when_it_is_unpacked_is_refused_before_it_is(tmp_path):
-    made = write_bombs(tmp_path)
-    line = [sys.executable, "-c", SPLIT, tmp_path / "s.h5", *made]
-    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()
-    for (path, sentence), found, peak in zip(made.items(), said[::2], said[1::2], strict=True):
-        assert sentence in found, (path.name, found)
-        assert int(peak) < 80_000_000, (path.name, peak)
+def test_streams_of_batches_are_read(tmp_path):
+    """Arrow's IPC streams, as files are."""
+    table = pa.table({"label": [1, 0, 1], "c": ["a", None, "b"], "x": [0.5, 2.0, None]})
+    write(tmp_path / "t.arrow", table, 2)
+    with pa.ipc.new_stream(str(tmp_path / "u.arrow"), table.schema) as stream:
+        stream.write_table(table, max_chunksize=2)
+    found = []
+    for name in ("t.arrow", "u.arrow"):
+        split_rows([str(tmp_path / name)], tmp_path / "s.h5", SplitSettings(overwrite=True))
+        found.append(by_name(tmp_path / "s.h5"))
+    assert found[0] == found[1] == [(1.0, {"c=a": 1.0, "x": 0.5}), (0.0, {"x": 2.0}), (1.0, {"c=b": 1.0})]

@@ -18,7 +18,7 @@ import blocksvm
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.conversion.convert import SplitSettings, extend, split_rows
 from blocksvm.formats.format import ReaderOptions, parse_skipping
-from blocksvm.formats.tables.cells import CSV, TSV
+from blocksvm.formats.tables import CSV, TSV
 from blocksvm.formats.text import text_source as text_module
 from blocksvm.formats.text.documents import DOCUMENTS
 from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
@@ -130,32 +130,49 @@ HASHES = ["8e123456", "68fd1e64", "a73ee510", "1e5", "80e26c9b"]
 
 
 def test_a_column_is_of_one_kind(tmp_path, capsys):
-    """Hashes that look like numbers are categories; a late cell that is no number is one, and is counted."""
+    """Hashes that look like numbers are categories; a late cell that is no number is an error, or skipped."""
     lines = [f"{i % 2},{i % 7}.5,{HASHES[i % 5]}\n" for i in range(2100)]
-    for line in (2050, 2060):
-        lines[line] = f"0,1.5 kg,{HASHES[0]}\n"
+    lines[2050] = f"0,1.5 kg,{HASHES[0]}\n"
     path = written(tmp_path / "t.csv", "label,size,hash\n" + "".join(lines))
     code, told = said_by_split(capsys, path)
-    assert code == 0, told
-    assert features_of(tmp_path / "s.h5") == {"size", "size=1.5 kg", *(f"hash={one}" for one in HASHES)}
-    note = "cells of the column size that are no numbers, and became categories: 2 (the first, '1.5 kg', at "
-    assert f"note: {note}{path}:2052)" in told
+    wrong = (
+        f"{path}:2052: column size: '1.5 kg' is not a number; mend it, or name the column by --categorical auto,size"
+    )
+    assert code == 2 and wrong in told
+    assert said_by_split(capsys, path, "--categorical", "auto,size")[0] == 0
+    assert features_of(tmp_path / "s.h5") >= {"size=1.5 kg", "size=0.5"}
+    lines[2050] = f"0,,{HASHES[0]}\n"
+    path = written(tmp_path / "t.csv", "label,size,hash\n" + "".join(lines))
+    assert said_by_split(capsys, path)[0] == 0
+    assert features_of(tmp_path / "s.h5") == {"size", *(f"hash={one}" for one in HASHES)}
     with open_store(tmp_path / "s.h5") as store:
-        assert store.meta.notes == [f"{note}{path}:2052)"]
         kinds = store.meta.recipe.options["kinds"]
     assert kinds == {"numeric": ["size"], "categorical": ["hash"], "mixed": {}}
     # what was decided holds for rows that are appended, predicted and streamed
     more = written(tmp_path / "more.csv", "label,hash,size\n1,a73ee510,3\n1,1e5,\n")
     extend([str(more)], tmp_path / "s.h5")
-    assert features_of(tmp_path / "s.h5") == {"size", "size=1.5 kg", *(f"hash={one}" for one in HASHES)}
+    assert features_of(tmp_path / "s.h5") == {"size", *(f"hash={one}" for one in HASHES)}
     # and in a stream: a skipped line is not counted, whatever stands before it in the piece
-    lines[2070] = "0,2 kg\n"
+    lines[2060] = f"0,NA,{HASHES[0]}\n"
+    lines[2065] = "0,1.5,NA\n"
+    lines[2070] = "0,2 kg,NA\n"
     written(path, "label,size,hash\n" + "".join(lines))
     model = tmp_path / "m.h5"
+    note = "cells of the column hash that say na, n/a, nan or null, and were taken for missing: 1 (the first, 'NA', at "
     code, out, err = run_in_process(capsys, stream, path, "--learner", "pa1", "--model", model, "--skip-bad")
-    assert code == 0 and "lines skipped: 1" in out and f"{note}{path}:2052)" in " ".join(out.split()), err
+    assert code == 0 and "lines skipped: 1" in out and f"{note}{path}:2067)" in " ".join(out.split()), err
     code, out, err = run_in_process(capsys, stream, more, "--from", model, "--json")
-    assert code == 0 and json.loads(out)["features"] == 7 and json.loads(out)["notes"] == [], err
+    assert code == 0 and json.loads(out)["features"] == 6 and json.loads(out)["notes"] == [], err
+
+
+def test_a_column_may_be_empty_at_first(tmp_path, capsys):
+    """It has numbers then; what is not one is an error."""
+    lines = [f"{i % 2},1,\n" for i in range(2100)]
+    path = written(tmp_path / "t.csv", "label,x,late\n" + "".join(lines) + "1,1,2.5\n")
+    assert said_by_split(capsys, path)[0] == 0 and features_of(tmp_path / "s.h5") == {"x", "late"}
+    written(path, path.read_text() + "1,1,red\n")
+    code, told = said_by_split(capsys, path)
+    assert code == 2 and f"{path}:2103: column late: 'red' is not a number; mend it, or name the column by" in told
 
 
 def test_columns_that_look_like_numbers_are_told(tmp_path, capsys):
@@ -166,11 +183,10 @@ def test_columns_that_look_like_numbers_are_told(tmp_path, capsys):
     assert code == 0 and "the column city" not in told
     assert (
         "note: the column age was taken as categories, since 1 of its first 10 cells is no number (the first, '?', in "
-        "line 11); if they are to be numbers, say --numeric age" in told
+        "line 11); if they are to be numbers, leave those empty or mend them" in told
     )
     code, told = said_by_split(capsys, path, "--numeric", "age")
-    assert code == 0 and features_of(tmp_path / "s.h5") >= {"age", "age=?"}
-    assert "cells of the column age that are no numbers, and became categories: 1 (the first, '?', at" in told
+    assert code == 2 and f"{path}:11: column age: '?' is not a number; mend it, or name the column by" in told
     code, told = said_by_split(capsys, path, "--numeric", "age", "--categorical", "age")
     assert code == 2 and "--numeric and --categorical both name the column age; leave one out" in told
     code, told = said_by_split(capsys, path, "--numeric", "aeg")
@@ -179,8 +195,7 @@ def test_columns_that_look_like_numbers_are_told(tmp_path, capsys):
     code, told = said_by_split(capsys, path, "--delimiter", "semicolon")
     assert code == 0 and "(the first, '1,5', in line 2); if they are to be numbers, say --decimal ," in told
     code, told = said_by_split(capsys, path, "--delimiter", ";", "--decimal", ",", "--numeric", "size")
-    assert code == 0
-    assert features_of(tmp_path / "s.h5") == {"size", "size=1.000,5", "t=a", "t=b"}
+    assert code == 2 and f"{path}:4: column size: '1.000,5' is not a number; mend it" in told
 
 
 def test_values_that_are_too_large_may_be_categories(tmp_path, capsys):
@@ -220,16 +235,6 @@ def test_bad_lines_among_the_first_decide_nothing():
     text = b'label,a,b\n1,2,3\n1,"x\n0,x\n0,4,5,6\n1,7,red\n'
     options = CSV.settled({}, text, "f")
     assert options["kinds"]["numeric"] == ["a"] and options["kinds"]["categorical"] == ["b"]
-
-
-def test_recipes_of_older_programs_read_cell_by_cell():
-    old = {"label": "label", "categorical": "auto", "ignore": None, "header": "yes", "words": False, "columns": None}
-    batch = parse(b"label,a\n1,8e12\n0,red\n0,NA\n", settled=False, **old)
-    assert rows_of(batch) == [(1.0, {"a": float(np.float32(8e12))}), (0.0, {"a=red": 1.0}), (0.0, {})]
-    assert batch.notes == {}
-    words = parse(b"label,a\nNA,1\n", settled=False, **(old | {"words": True}))
-    assert words.labels == ["NA"]
-    assert CSV.settled(old, b"label,a\n1,2\n", "f").get("kinds") is None
 
 
 def test_whether_there_is_a_header():

@@ -483,7 +483,7 @@ def test_a_row_that_is_a_long_list_is_refused(kind, tmp_path, capsys):
     with pa.ipc.new_file(str(tmp_path / "x.arrow"), table.schema) as file:
         file.write_table(table)
     code, _, err = run_in_process(capsys, split, tmp_path / "x.arrow", tmp_path / "s.h5", "--label", "label")
-    assert code == 2 and "has a row of 1,2" in err and "entries; give --memory" in err, err
+    assert code == 2 and "has a row of " in err and "bytes; give --memory " in err, err
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])

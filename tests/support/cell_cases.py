@@ -3,7 +3,7 @@
 import numpy as np
 
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.tables.cells import CSV
+from blocksvm.formats.tables import CSV
 from blocksvm.formats.text.text_source import TextPiece, TextSource
 from blocksvm.store.recipe import Recipe
 

@@ -297,7 +297,7 @@ def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool,
                 end += 1
             stop = end
         else:
-            stop = _last_newline(buffer, end) + 1
+            stop = last_newline(buffer, end) + 1
             stop = _before_open(buffer, stop, quote) if quote >= 0 else stop
         carry = buffer[stop:end].copy()
         if stop:
@@ -322,7 +322,7 @@ def not_utf8(text: np.ndarray) -> int | None:
     while start < len(text):
         stop = min(start + LOOKED_BYTES, len(text))
         if stop < len(text):  # a character does not go on after a line's end
-            stop = _last_newline(text[:stop], stop) + 1 or len(text)
+            stop = last_newline(text[:stop], stop) + 1 or len(text)
         part = text[start:stop]
         if part.max() > LAST_ASCII:
             try:
@@ -338,7 +338,7 @@ def utf8_lines(text: np.ndarray, end: int) -> tuple[int, tuple[int, str] | None]
     wrong = not_utf8(text[:end])
     if wrong is None:
         return end, None
-    begin = _last_newline(text, wrong) + 1
+    begin = last_newline(text, wrong) + 1
     return begin, (int(np.count_nonzero(text[:begin] == NEWLINE)), NOT_UTF8)
 
 
@@ -363,7 +363,7 @@ def _take(spare: queue.SimpleQueue | None, length: int) -> np.ndarray:
     return array if array is not None and len(array) == length else np.empty(length, np.uint8)
 
 
-def _last_newline(buffer: np.ndarray, end: int) -> int:
+def last_newline(buffer: np.ndarray, end: int) -> int:
     """Position of the last newline in ``buffer[:end]``, -1 if there is none."""
     step = 1 << 16
     for stop in range(end, 0, -step):
@@ -381,7 +381,7 @@ def _before_open(buffer: np.ndarray, stop: int, quote: int) -> int:
         return stop
     begin = end = stop
     for _ in range(MOST_OPEN):
-        begin, end = _last_newline(buffer, end - 1) + 1, begin
+        begin, end = last_newline(buffer, end - 1) + 1, begin
         if np.count_nonzero(buffer[begin:end] == quote) % 2 or not begin:
             return begin or stop
         end = begin

@@ -1,0 +1,379 @@
+"""Columns of a table to rows: cells of text to numbers and to hashed words, and these to rows.
+
+Blanks around what a cell has are no part of it.  A cell of text that is empty, or na, n/a, nan or null in any case, is
+missing; true and false in any case are 1 and 0.  The id of a column of numbers is the hash of its name, that of a word the
+hash of the word, going on from another one of the column's name (``name_hash``), each >> 1.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from blocksvm.formats.kernels.decimal import POWERS_OF_TEN
+from blocksvm.formats.kernels.name_hashes import RECENT, name_hash
+from blocksvm.formats.kernels.numbers import (
+    BAD_VALUE,
+    FINE,
+    INTEGER_POWERS,
+    NOT_FINITE,
+    UNDECIDED,
+    digits_before,
+    eight_digits,
+    not_digits,
+    number,
+    two_numbers,
+)
+from blocksvm.formats.kernels.svmlight import DUPLICATE, close_sums, leave_open
+from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.text_bytes import (
+    DOT,
+    MINUS,
+    NEWLINE,
+    RETURN,
+    SPACE,
+    SPARE,
+    TAB,
+    byte_at,
+    eight_bytes,
+    trailing_zeros,
+)
+
+# what may be wrong with a line
+FEW_CELLS, MANY_CELLS, OPEN_QUOTE, LONE_RETURN = 40, 41, 42, 43
+COMMA = 44
+LOWER_CASE, FOUR_BYTES, FIVE_BYTES = np.uint64(0x2020202020202020), np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFF)
+DOTS, HIGH_BITS = np.uint64(0x2E2E2E2E2E2E2E2E), np.uint64(0x8080808080808080)
+TRUE, FALSE = np.uint64(int.from_bytes(b"true", "little")), np.uint64(int.from_bytes(b"false", "little"))
+
+
+class Words(NamedTuple):
+    """Features by their numbers: ids (m,) int64 of those, and where their names lie, names[firsts[i]:lasts[i]]; names
+    begin with 'column=' of each column."""
+
+    ids: np.ndarray
+    firsts: np.ndarray
+    lasts: np.ndarray
+    names: np.ndarray
+
+
+@kernel
+def split_lines(text, begin, end, delimiter, quote, n_columns, lines):
+    """The lines of ``text[begin:end]`` that are rows: (rows, line, code, number of the cell and position of the first
+    fault); lines (rows,) gets the line of each, from 0.  Quotes (-1: there are none) count where they begin a cell."""
+    p = begin
+    line = rows = 0
+    while p < end:
+        start = p
+        while byte_at(text, p) == RETURN:
+            p += 1
+        if byte_at(text, p) == NEWLINE:
+            p += 1
+            line += 1
+            continue
+        p = start
+        column = 0
+        c = delimiter
+        while c != NEWLINE:
+            c = byte_at(text, p)
+            cell = p
+            if c == quote:
+                p += 1
+                c = byte_at(text, p)
+                while c != quote or byte_at(text, p + 1) == quote:
+                    if c == NEWLINE:
+                        return rows, line, OPEN_QUOTE, column, cell
+                    p += 2 if c == quote else 1
+                    c = byte_at(text, p)
+                p += 1
+                c = byte_at(text, p)
+            while c != delimiter and c != NEWLINE:
+                p += 1
+                if c == RETURN and byte_at(text, p) != NEWLINE:
+                    return rows, line, LONE_RETURN, column, cell
+                c = byte_at(text, p)
+            p += 1
+            column += 1
+        if column != n_columns:
+            return rows, line, FEW_CELLS if column < n_columns else MANY_CELLS, column, start
+        lines[rows] = line
+        rows += 1
+        line += 1
+    return rows, line, FINE, 0, 0
+
+
+@inlined
+def bounds_of(text, start, stop, quote):
+    """Where what a cell has begins and ends: without blanks around it, and without the quotes around that which come
+    after a blank, as a reader of lines leaves them."""
+    begin = start
+    while start < stop and (byte_at(text, start) == SPACE or byte_at(text, start) == TAB):
+        start += 1
+    while stop > start and (byte_at(text, stop - 1) == SPACE or byte_at(text, stop - 1) == TAB or byte_at(text, stop - 1) == RETURN):
+        stop -= 1
+    if begin < start < stop - 1 and byte_at(text, start) == quote and byte_at(text, stop - 1) == quote:
+        start += 1
+        stop -= 1
+    return start, stop
+
+
+@inlined
+def is_missing(text, start, stop):
+    """Whether a cell says that there is no value."""
+    n = stop - start
+    if n < 2 or n > 4:
+        return n == 0
+    first, second = byte_at(text, start) | 32, byte_at(text, start + 1) | 32
+    if first != 110:  # n
+        return False
+    if n == 2:
+        return second == 97
+    third = byte_at(text, start + 2) | 32
+    if n == 3:
+        return (second == 97 and third == 110) or (second == 47 and third == 97)
+    return second == 117 and third == 108 and byte_at(text, start + 3) | 32 == 108
+
+
+@inlined
+def truth_in(text, start, stop):
+    """1 of a cell that is true, 0 of one that is false, -1 of others."""
+    word = eight_bytes(text, start) | LOWER_CASE
+    if stop - start == 4 and word & FOUR_BYTES == TRUE:
+        return 1.0
+    if stop - start == 5 and word & FIVE_BYTES == FALSE:
+        return 0.0
+    return -1.0
+
+
+@inlined
+def first_dot(text, p):
+    """How many of eight bytes come before the first point among them; 8 where there is none."""
+    word = eight_bytes(text, p) ^ DOTS
+    return trailing_zeros((word - (DOTS // np.uint64(DOT))) & ~word & HIGH_BITS) >> 3
+
+
+@inlined
+def plain_number(text, start, stop):
+    """(whether a cell is a number of at most 15 digits, with a point among them or without, that number)"""
+    n = stop - start
+    if n <= 8:
+        digits = digits_before(text, stop, n)
+        if not_digits(digits) == np.uint64(0):
+            return True, float(eight_digits(digits))
+    negative = byte_at(text, start) == MINUS
+    p = start + negative
+    n = stop - p
+    if n > 16:
+        return False, 0.0
+    whole = first_dot(text, p)
+    if whole == 8 and n > 8:
+        whole += first_dot(text, p + 8)
+    whole = min(whole, n)
+    fraction = max(0, n - whole - 1)
+    faults, upper, lower = two_numbers(text, p + whole, whole, stop, fraction)
+    if faults != np.uint64(0) or whole + fraction == 0 or whole + fraction > 15:
+        return False, 0.0
+    value = float(upper * INTEGER_POWERS[fraction] + lower) / POWERS_OF_TEN[fraction]
+    return True, -value if negative else value
+
+
+@inlined
+def cell_number(text, start, stop, comma, scratch):
+    """The number in a cell: (code, value)."""
+    plain, value = plain_number(text, start, stop)
+    if plain and not comma:
+        return FINE, value
+    n = stop - start  # it is copied, since the next cell follows at once
+    if n < 32:
+        for k in range(32):
+            scratch[k] = text[np.uint64(start + k)]
+    else:
+        for k in range(n):
+            scratch[k] = text[start + k]
+    if comma:
+        for k in range(n):
+            c = scratch[k]
+            scratch[k] = DOT if c == COMMA else COMMA if c == DOT else c
+    scratch[n] = NEWLINE
+    after, code, value = number(scratch, 0)
+    return code if after == n else BAD_VALUE, value
+
+
+@kernel
+def cell_numbers(text, ends, comma, quote, logarithms, values, undecided, looks):
+    """``values[j, r]`` of the cells ``text[ends[j n + r]:ends[j n + r + 1]]``, nan where there is none; where
+    ``logarithms[j]``, sign(x) log(1 + |x|) of x.  ``SPARE`` bytes before and after the text are readable.
+
+    looks (k, 5) int64, of each column: how many cells are numbers, and how many are not; the row of the first of these;
+    how many that are not empty say that they are missing; the row of the first of these.
+    undecided (m, 3) int64: (j n + r, start, stop) of numbers for Python to parse.  Returns how many there are.
+    """
+    n_rows = values.shape[1]
+    scratch = np.empty(256, np.uint8)
+    n_open = 0
+    looks[:] = 0
+    for j in range(values.shape[0]):
+        n_numbers = 0
+        stop_before = ends[j * n_rows]
+        for r in range(n_rows):
+            start, stop = stop_before, ends[j * n_rows + r + 1]
+            stop_before = stop
+            start, stop = bounds_of(text, start, stop, quote)
+            values[j, r] = np.nan
+            if start == stop:
+                continue
+            first = byte_at(text, start)
+            code, value = BAD_VALUE, 0.0
+            if first <= 57:  # a digit, a sign or a point
+                if stop - start > scratch.shape[0] - SPARE:
+                    scratch = np.empty(2 * (stop - start) + SPARE, np.uint8)
+                code, value = cell_number(text, start, stop, comma, scratch)
+            elif is_missing(text, start, stop):
+                if looks[j, 3] == 0:
+                    looks[j, 4] = r
+                looks[j, 3] += 1
+                continue
+            elif not logarithms[j]:
+                truth = truth_in(text, start, stop)
+                if truth >= 0.0:
+                    code, value = FINE, truth
+            if code == BAD_VALUE or code == NOT_FINITE:
+                if looks[j, 1] == 0:
+                    looks[j, 2] = r
+                looks[j, 1] += 1
+                continue
+            n_numbers += 1
+            if code == UNDECIDED:
+                n_open = leave_open(undecided, n_open, j * n_rows + r, start, stop)
+            elif logarithms[j]:
+                value = np.log1p(value) if value >= 0.0 else -np.log1p(-value)
+            values[j, r] = value
+        looks[j, 0] = n_numbers
+    return n_open
+
+
+@kernel
+def cell_words(text, ends, marks, quote, seeds, prefixes, named, words, n_words, filled, recent, codes, looks):
+    """``codes[j, r]``: the number of the feature of the word ``text[ends[j n + r]:ends[j n + r + 1]]``, -1 of an empty one.
+
+    marks: words that say that a cell is missing do; quote: as of ``bounds_of``.  seeds (c,) uint64: the hash of a column's
+    name, from which those of its words go on; prefixes (c, 2): where 'column=' lies among the names.  words: ``Words``, of
+    which there are ``n_words``, whose names take ``filled`` bytes, with room for those to come; recent: 1 + the word that
+    each slot had last.  looks (c, 2): how many say that they are missing, and the row of the first.
+    Returns the new (n_words, filled).
+    """
+    ids, firsts, lasts, names = words
+    looks[:] = 0
+    for j in range(codes.shape[0]):
+        for r in range(codes.shape[1]):
+            at = j * codes.shape[1] + r
+            start, stop = bounds_of(text, ends[at], ends[at + 1], quote)
+            codes[j, r] = -1
+            if start == stop:
+                continue
+            if marks and is_missing(text, start, stop):
+                if looks[j, 0] == 0:
+                    looks[j, 1] = r
+                looks[j, 0] += 1
+                continue
+            i = np.int64(name_hash(text, start, stop, seeds[j]) >> np.uint64(1))
+            word = recent[i & (RECENT - 1)] - 1
+            if word < 0 or ids[word] != i:
+                word = n_words
+                n_words += 1
+                recent[i & (RECENT - 1)] = n_words
+                ids[word] = i
+                if named:
+                    firsts[word] = filled
+                    for p in range(prefixes[j, 0], prefixes[j, 1]):
+                        names[filled] = names[p]
+                        filled += 1
+                    for p in range(start, stop):
+                        names[filled] = text[p]
+                        filled += 1
+                    lasts[word] = filled
+            codes[j, r] = word
+    return n_words, filled
+
+
+@kernel
+def columns_to_rows(order, numbers, codes, more_ends, more_codes, more_values, words, named, sums, l2, single, indptr, ids, values, firsts, lasts):
+    """Rows of columns: entries in the order of the columns, zeros dropped, those of one feature added up (sums), divided
+    by the Euclidean norm of the row (l2) and rounded to float32 (single).
+
+    order (k,): a column of ``numbers[j]`` (nan: none) as j, whose feature is the word j, or one of ``codes[j]`` (-1: none)
+    as -1 - j, of value 1; to row r come the words ``more_codes[more_ends[r]:more_ends[r + 1]]`` with their values.
+    Outputs: indptr (n + 1,), ids, values, and (named) firsts and lasts, where the entries' names lie, with room for each.
+    Returns (rows, code, entry) of the first fault, and the largest ||x||^2; ids and names of the faulty row are there.
+    """
+    word_ids, word_firsts, word_lasts, _ = words
+    n_rows = indptr.shape[0] - 1
+    longest = 0
+    for r in range(more_ends.shape[0] - 1):
+        longest = max(longest, more_ends[r + 1] - more_ends[r])
+    n_slots = 64
+    while n_slots < 2 * (longest + order.shape[0]):
+        n_slots *= 2
+    slots = np.zeros(n_slots if longest else 1, np.int64)  # (row + 1, entry)
+    filled = 0
+    largest = 0.0
+    indptr[0] = 0
+    for r in range(n_rows):
+        begin = filled
+        for k in range(order.shape[0]):
+            j = order[k]
+            word, value = j, 1.0
+            if j >= 0:
+                value = numbers[j, r]
+                if value != value or value == 0.0:
+                    continue
+            else:
+                word = codes[-1 - j, r]
+                if word < 0:
+                    continue
+            ids[filled] = word_ids[word]
+            values[filled] = value
+            if named:
+                firsts[filled] = word_firsts[word]
+                lasts[filled] = word_lasts[word]
+            filled += 1
+            if abs(value) == np.inf:
+                return r, NOT_FINITE, filled - 1, largest
+        if longest:
+            for k in range(more_ends[r], more_ends[r + 1]):
+                word, value = more_codes[k], more_values[k]
+                if word < 0 or value != value or value == 0.0:
+                    continue
+                ids[filled] = word_ids[word]
+                values[filled] = value
+                if named:
+                    firsts[filled] = word_firsts[word]
+                    lasts[filled] = word_lasts[word]
+                filled += 1
+                if abs(value) == np.inf:
+                    return r, NOT_FINITE, filled - 1, largest
+            stamp = np.int64(r + 1) << 32
+            last = filled
+            filled = begin
+            for k in range(begin, last):
+                i = ids[k]
+                s = i & (n_slots - 1)
+                while slots[s] >= stamp and ids[slots[s] - stamp] != i:
+                    s = (s + 1) & (n_slots - 1)
+                if slots[s] >= stamp:
+                    if not sums:
+                        return r, DUPLICATE, k, largest
+                    values[slots[s] - stamp] += values[k]
+                    continue
+                slots[s] = stamp + filled
+                ids[filled] = i
+                values[filled] = values[k]
+                if named:
+                    firsts[filled] = firsts[k]
+                    lasts[filled] = lasts[k]
+                filled += 1
+        code, filled, square = close_sums(ids, values, begin, filled, l2, single, named, firsts, lasts)
+        if code != FINE:
+            return r, code, filled, largest
+        largest = max(largest, square)
+        indptr[r + 1] = filled
+    return n_rows, FINE, -1, largest

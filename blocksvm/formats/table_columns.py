@@ -1,0 +1,418 @@
+"""What the columns of a table are: labels, numbers, categories, lists, maps, or left out.
+
+Of text the first lines decide it, as whole lines: at most ``SAMPLED_ROWS`` rows within text_source.py's bound of bytes.
+A column is one of numbers where all of its cells that are not missing are numbers, else one of categories; labels
+likewise.  Of Parquet and Arrow the columns' types do.  It is stored in the recipe, so that later rows are read alike,
+in whatever form.  What is unclear is a sentence that names the option to add.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from blocksvm.base.errors import InputError, nearest, option
+from blocksvm.formats.choices import DELIMITERS, KINDS, added
+from blocksvm.formats.text.row_labels import WORDS
+from blocksvm.formats.text.text_source import LONE_RETURNS, NOT_UTF8, quoted
+
+# what a column is; LOGARITHM: a number x that becomes sign(x) log(1 + |x|); VECTOR: a list of numbers; BAG: a list of
+# words; MAP: from words to numbers
+LEFT_OUT, LABEL, NUMBER, LOGARITHM, WORD, VECTOR, BAG, MAP = range(8)
+COLUMNS = "columns"  # in the recipe: how many columns there are, where there is no header
+# in the recipe, too (KINDS): the names of the columns that are 'numeric', 'categorical' and 'lists', those that are
+# 'mixed', and those with a value of its 'own' in nearly each row
+OWN_ROWS, OWN_SHARE = 20, 0.95  # so many first rows, and different ones among their values, make such a column
+DECIDED = (WORDS, COLUMNS, KINDS)
+SAMPLED_ROWS = 2_000  # rows
+SHOWN, FEW = 12, 5  # columns that a sentence names
+LONGEST_SHOWN = 40  # characters of the name of one
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+COMMA_NUMBER = re.compile(rb"[-+]?\d+,\d+")
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+KIND_WORDS = {"numeric": "numbers", "categorical": "categories", "lists": "lists or maps"}
+INDEX = re.compile(r"__index_level_\d+__")  # of pandas, whose csv gives it no name
+NO_QUOTE = -1
+
+
+class Dialect(NamedTuple):
+    """The dialect of lines of cells: bytes of the delimiter and of the quote (``NO_QUOTE``: none), and whether decimals
+    follow a comma."""
+
+    delimiter: int
+    quote: int
+    comma: bool = False
+
+    def cells(self, line: bytes) -> list[str]:
+        """The cells of a line; InputError where it is not UTF-8, or is none."""
+        try:
+            text = line.decode().rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise InputError(NOT_UTF8) from None
+        if "\r" in text:
+            raise InputError(LONE_RETURNS)
+        plain = self.quote == NO_QUOTE
+        quoting, quote = (csv.QUOTE_NONE, None) if plain else (csv.QUOTE_MINIMAL, chr(self.quote))
+        delimiter = chr(self.delimiter)
+        rows = csv.reader([text], delimiter=delimiter, skipinitialspace=True, quoting=quoting, quotechar=quote)
+        try:
+            return [cell.strip() for cell in next(rows, [])]
+        except csv.Error:
+            limit = csv.field_size_limit()
+            raise InputError(
+                f"a cell is longer than {limit:,} characters; is this a table with a row a line?"
+            ) from None
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """The columns of one file: names and roles (m,) of all; decided (m,): whether an option or the rows before say what
+    it is; types: of Parquet and Arrow; notes: what was left out, as ``RowBatch.notes``; words: whether labels are
+    words, None where nothing says it; refusal: the sentence for those that make no features, which training needs."""
+
+    names: list[str]
+    roles: np.ndarray
+    decided: np.ndarray
+    types: Mapping = field(default_factory=dict)
+    notes: Mapping = field(default_factory=dict)
+    words: bool | None = None
+    refusal: str = ""
+
+    def of(self, *roles: int) -> list[int]:
+        """The numbers of the columns with one of these roles."""
+        return np.flatnonzero(np.isin(self.roles, roles)).tolist()
+
+
+def named_by(patterns: str | None, names: list[str], setting: str, missing: bool = False) -> set[str]:
+    """The columns that a list of names and patterns means; InputError for one that means none (missing: it may)."""
+    named = set()
+    for pattern in filter(None, (patterns or "").split(",")):
+        matching = {name for name in names if name == pattern or fnmatchcase(name, pattern)}
+        if not matching and not missing:
+            raise InputError(f"no column is called {pattern}, which {option(setting)} names; {all_columns(names)}")
+        named |= matching
+    return named
+
+
+def short(name: str) -> str:
+    """The name of a column as a sentence has it."""
+    return name if len(name) <= LONGEST_SHOWN else f"{name[: LONGEST_SHOWN - 3]}..."
+
+
+def all_columns(names: list[str]) -> str:
+    """All that there are."""
+    return f"the columns are {some_of(names)}"
+
+
+def chosen_categories(options: Mapping, names: list[str]) -> tuple[str, bool]:
+    """(the patterns of the columns that are categories, whether other columns may be) of the setting."""
+    listed = options["categorical"].split(",")
+    auto = "auto" in listed and "auto" not in names
+    return ",".join(name for name in listed if name != "auto" or not auto), auto
+
+
+def columns_before(options: Mapping) -> list[str]:
+    """The columns that the first rows had features of, where a header names them, as far as they are known."""
+    kinds = options.get(KINDS)
+    if kinds is None or options["header"] == "no":
+        return []
+    named = ",".join(filter(None, (options["numeric"], options["categorical"]))).split(",")
+    named = [name for name in named if name not in ("", "auto", options["label"]) and not re.search(r"[*?[]", name)]
+    return list(dict.fromkeys((*kinds["numeric"], *kinds["categorical"], *named)))
+
+
+def some_of(names: list[str]) -> str:
+    """Columns as a sentence lists them."""
+    return f"{', '.join(map(short, names[:SHOWN]))}{', ...' if len(names) > SHOWN else ''}"
+
+
+def has_header(names: list[str], options: Mapping) -> bool:
+    """Whether a first line of these cells has the columns' names, where nobody says; InputError where it is unclear."""
+    label = options["label"]
+    numbers = [name for name in names if NUMBER.fullmatch(name)]
+    if not label.isdecimal() or not numbers:
+        return True  # a label that it lacks is said elsewhere
+    if label not in names or len(set(names)) < len(names):  # which names are not
+        return False
+    if names in ([str(k) for k in range(len(names))], [str(k + 1) for k in range(len(names))]):
+        return True
+    raise InputError(
+        f"it is unclear whether the first line, in which a cell is {label}, has the columns' names; say "
+        f"{option('header', 'yes')} or {option('header', 'no')}"
+    )
+
+
+def columns_of_text(names: list[str], options: Mapping, labelled: bool) -> TableColumns:
+    """The columns of a file of text in whose first line these cells stand; InputError where a column is not there."""
+    headed, label, first, kinds = options["header"] != "no", options["label"], names, options.get(KINDS)
+    if not headed:
+        n, before = len(names), options[COLUMNS]
+        shorter = not labelled and n + 1 == before
+        if kinds is not None and before is not None and n != before and not shorter:
+            raise InputError(f"the line has {n:,} cells, but the rows before, which have no header either, {before:,}")
+        names = [str(k + 1) for k in range(n + shorter) if not (shorter and str(k + 1) == label)]
+    seen: set[str] = set()
+    again = next((name for name in names if name in seen or (seen.add(name) if name else None)), None)
+    if label not in names and labelled:
+        cure = f"name that of the labels by {option('label')}{_hint(first, options)}"
+        meant = nearest(label, names)
+        raise InputError(
+            f"no column is called {label}; {cure}; {all_columns(names)}{f'; did you mean {meant}?' if meant else ''}"
+        )
+    if again is not None:
+        raise InputError(f"the header names the column {again} twice; rename one")
+    before = columns_before(options)
+    if not labelled and before and not set(before) & set(names):
+        raise InputError(
+            f"the table has none of the columns that the model was trained on ({some_of(before)}); "
+            f"{all_columns(names)}; are its separators others?"
+        )
+    wrong = next((name for name in (kinds or {}).get("lists", ()) if name in names), None)
+    if wrong is not None:
+        raise InputError(f"the column {wrong} had lists or maps in the rows before, which text has not; write Parquet")
+    others = [name for name in names if name != label]
+    patterns, auto = chosen_categories(options, names)
+    # labels are of a kind, too, but only where they are named themselves, not by a pattern; and of rows that are read
+    # as earlier ones were, columns may be missing
+    categories, numeric, left_out = (
+        named_by(listed, names if label in listed.split(",") else others, setting, not labelled or kinds is not None)
+        for listed, setting in (
+            (patterns, "categorical"), (options["numeric"] or "", "numeric"), (options["ignore"] or "", "ignore")
+        )
+    )  # fmt: skip
+    left_out.add("")
+    both = categories & numeric
+    if both:
+        settings = f"{option('numeric')} and {option('categorical')}"
+        raise InputError(f"{settings} both name the column {min(both)}; leave one out")
+    decided = categories | numeric if auto else set(names)
+    if kinds is not None:
+        decided |= set(kinds["numeric"]) | set(kinds["categorical"])
+        categories = categories | set(kinds["categorical"]) - numeric
+    notes = {}
+    if "" in names:
+        what = "columns without a name, which were left out (give them one in the header)"
+        notes[what] = names.count(""), 0, ""
+    if kinds is not None:
+        missing = [name for name in before if name not in names]
+        if missing:
+            what = "columns that the rows before had and the table lacks, taken as empty"
+            notes[what] = len(missing), 0, some_of(missing)
+        new = [name for name in others if name not in decided | left_out]
+        if new and not labelled:
+            notes["columns that the rows before did not have, which were left out"] = len(new), 0, some_of(new)
+            left_out |= set(new)
+    roles = [
+        LABEL if name == label else LEFT_OUT if name in left_out else WORD if name in categories else NUMBER
+        for name in names
+    ]
+    return TableColumns(names, np.array(roles), np.array([name in decided for name in names], bool), notes=notes)
+
+
+def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool) -> TableColumns:
+    """The columns of a table of Parquet or Arrow; InputError where one is not there, or is not as it was in the rows
+    before."""
+    names, label = list(schema.names), options["label"]
+    again = next((name for name, n in Counter(names).items() if n > 1 and name), None)
+    if again is not None:
+        raise InputError(f"the column {again} is there twice; rename one")
+    if labelled and label not in names:
+        raise InputError(
+            f"no column is called {label}; name that of the labels by {option('label')}; {all_columns(names)}"
+        )
+    others = [name for name in names if name != label]
+    unnamed = {name for name in names if not name or INDEX.fullmatch(name)}
+    patterns, _ = chosen_categories(options, names)
+    words = True if label in patterns.split(",") else options.get(WORDS)  # whatever a label is, it is a word
+    categories = named_by(patterns, names if words else others, "categorical", missing=not labelled)
+    left_out = named_by(options["ignore"], others, "ignore", missing=not labelled) | unnamed
+    types = {name: schema.field(k).type for k, name in enumerate(names) if name not in left_out | {label}}
+    before = {name: kind for kind in KIND_WORDS for name in (options.get(KINDS) or {}).get(kind, ())}
+    for name, type_ in types.items():
+        require_kind(name, type_, before.get(name), name in categories)
+    categories |= {name for name, kind in before.items() if kind == "categorical"}
+    roles = {name: role_of(type_, name in categories) for name, type_ in types.items()}
+    refused = [name for name, role in roles.items() if role is None]
+    refusal = ""
+    if refused:
+        listed = ", ".join(f"{name} of the type {types[name]}" for name in refused)
+        one = len(refused) == 1
+        refusal = (
+            f"the column{'' if one else 's'} {listed} make{'s' if one else ''} no features; leave "
+            f"{'it' if one else 'them'} out by {added('ignore', options, *refused)}"
+        )
+    if refusal and (labelled or len(refused) == len(roles)):
+        raise InputError(refusal)
+    if not roles:
+        raise InputError(f"no column is left to make features of; {all_columns(names)}")
+    notes = {}
+    if unnamed:
+        notes["columns without a name, which were left out"] = len(unnamed), 0, min(unnamed)
+    if refused:
+        first = f"{refused[0]} of the type {types[refused[0]]}"
+        notes["columns of types that make no features, which were left out"] = len(refused), 0, first
+    every = np.array([LABEL if name == label else roles.get(name) or LEFT_OUT for name in names])
+    if label in names:
+        types[label] = schema.field(label).type
+    return TableColumns(names, every, np.ones(len(names), bool), types, notes, words, refusal)
+
+
+def is_text(type_) -> bool:
+    return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
+
+
+def is_number(type_) -> bool:
+    t = pa.types
+    return t.is_integer(type_) or t.is_floating(type_) or t.is_boolean(type_) or t.is_decimal(type_)
+
+
+def is_word(type_) -> bool:
+    """Whether values are words, or whole numbers, which are written in one way."""
+    type_ = type_.value_type if pa.types.is_dictionary(type_) else type_
+    return is_text(type_) or pa.types.is_integer(type_)
+
+
+def kind_of(type_) -> str:
+    """What the recipe keeps of a column of this type, 'nothing' or 'other' where it keeps nothing."""
+    if pa.types.is_null(type_):
+        return "nothing"
+    if pa.types.is_nested(type_):
+        return "lists"
+    return "numeric" if is_number(type_) else "categorical" if is_word(type_) else "other"
+
+
+def role_of(type_, category: bool) -> int | None:
+    """The role of a column of this type; None where it makes no features."""
+    t = pa.types
+    if t.is_null(type_):
+        return LEFT_OUT
+    if t.is_map(type_):
+        return MAP if is_text(type_.key_type) and is_number(type_.item_type) else None
+    if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
+        item = type_.value_type
+        if is_number(item) and not category:
+            return VECTOR
+        return BAG if is_text(item) or t.is_integer(item) else None
+    if is_number(type_) and not category:
+        return NUMBER
+    return WORD if is_word(type_) else None
+
+
+def require_kind(name: str, type_, before: str | None, category: bool) -> None:
+    """InputError for a column whose type is of another kind than it was in the rows before, and for categories of
+    values that text writes in several ways."""
+    now = kind_of(type_)
+    if before is not None and now not in (before, "nothing") and not (before == "categorical" and is_word(type_)):
+        raise InputError(
+            f"the column {name} is of the type {type_}, and had {KIND_WORDS[before]} in the rows before; write it as "
+            "those have it"
+        )
+    if category and now == "numeric" and not pa.types.is_integer(type_):
+        raise InputError(
+            f"the column {name} of the type {type_} makes no categories, as its values may be written in several "
+            f"ways; write words, or do not name it by {option('categorical')}"
+        )
+
+
+def kinds_of_types(columns: TableColumns) -> dict:
+    """What the columns have, by their types, as the recipe keeps it."""
+    kinds: dict = {kind: [] for kind in KIND_WORDS} | {"mixed": {}}
+    for name, role in zip(columns.names, columns.roles.tolist(), strict=True):
+        if role not in (LABEL, LEFT_OUT):
+            kind = kind_of(columns.types[name])
+            kinds["categorical" if kind == "numeric" and role == WORD else kind].append(name)
+    return kinds
+
+
+def _hint(cells: list[str], options: Mapping) -> str:
+    """Another meaning of the file, as a hint where the labels' column is missing."""
+    if options["header"] == "no":
+        return ""
+    if len(cells) == 1:
+        counts = {other: cells[0].count(other) for other in SEPARATORS}
+        other = max(counts, key=counts.__getitem__)
+        if counts[other]:
+            word = next(word for word, mark in DELIMITERS.items() if mark == other)
+            return f", or its cells stand between {SEPARATORS[other]} ({option('delimiter', word)})"
+    documents = (
+        f", or these are documents ({option('format', 'documents')})" if len(cells) == 2 and " " in cells[1] else ""
+    )
+    return f", or the file has no header ({option('header', 'no')}){documents}"
+
+
+@dataclass
+class Looks:
+    """What the first rows have: counts (m,) of each column's cells that are numbers, and that are not; first: of a
+    column, the line (from 0) and the text of the first cell that is not; words: the different cells of a column, and
+    how many it has; labels: (line, token) of the rows that have one."""
+
+    numbers: np.ndarray
+    others: np.ndarray
+    first: dict[int, tuple[int, bytes]]
+    words: dict[int, tuple[set[bytes], int]]
+    labels: list[tuple[int, bytes]]
+
+
+def decided_kinds(columns: TableColumns, looks: Looks) -> dict:
+    """The kinds of the columns, as the recipe keeps them; a column without a cell has numbers."""
+    kinds: dict = {"numeric": [], "categorical": [], "mixed": {}}
+    for k in columns.of(NUMBER, WORD):
+        name, others = columns.names[k], int(looks.others[k])
+        words = columns.roles[k] == WORD or (others and not columns.decided[k])
+        kinds["categorical" if words else "numeric"].append(name)
+        if words and others and (others < looks.numbers[k] or COMMA_NUMBER.fullmatch(looks.first[k][1])):
+            line, token = looks.first[k]
+            kinds["mixed"][name] = [others, others + int(looks.numbers[k]), line + 1, quoted(token)]
+    counts = {columns.names[k]: (len(cells), n) for k, (cells, n) in looks.words.items()}
+    return kinds | own_values({name: count for name, count in counts.items() if name in kinds["categorical"]})
+
+
+def own_values(counts: Mapping[str, tuple[int, int]]) -> dict:
+    """The columns of categories in which nearly each of the first rows has a value of its own, by (different values,
+    rows that have one) of each."""
+    own = {name: [n, rows] for name, (n, rows) in counts.items() if rows >= OWN_ROWS and n >= OWN_SHARE * rows}
+    return {"own": own} if own else {}
+
+
+def columns_line(options: Mapping) -> str:
+    """What was decided of the columns, in a line; '' where nothing was."""
+    kinds, parts = options.get(KINDS) or {}, []
+    for kind, what in (("numeric", "numbers"), ("categorical", "categories"), ("lists", "lists")):
+        if names := kinds.get(kind):
+            listed = ", ".join(short(name) for name in names[:FEW]) + (", ..." if len(names) > FEW else "")
+            parts.append(f"{len(names):,} of {what} ({listed})")
+    return f"columns: {'; '.join(parts)}" if parts else ""
+
+
+def remarks(options: Mapping) -> list[str]:
+    """Sentences on columns that are categories, although they look like numbers, or have a value a row."""
+    kinds = options.get(KINDS) or {}
+    mixed, own = kinds.get("mixed", {}), kinds.get("own", {})
+    sentences = []
+    for name, (others, cells, line, token) in list(mixed.items())[:SHOWN]:
+        comma = COMMA_NUMBER.fullmatch(token[1:-1].encode()) is not None
+        cure = f"say {option('decimal', ',')}" if comma else "leave those empty or mend them"
+        sentences.append(
+            f"the column {name} was taken as categories, since {others:,} of its first {cells:,} cells "
+            f"{'is' if others == 1 else 'are'} no number{'' if others == 1 else 's'} (the first, {token}, in line "
+            f"{line:,}); if they are to be numbers, {cure}"
+        )
+    if len(mixed) > SHOWN:
+        sentences.append(f"so were {len(mixed) - SHOWN:,} other columns")
+    if own:
+        shown = [f"{short(name)}: {n:,} values in {rows:,} rows" for name, (n, rows) in list(own.items())[:FEW]]
+        more = "; ..." if len(own) > FEW else ""
+        sentences.append(
+            f"nearly each of the first rows has a category of its own ({'; '.join(shown)}{more}), of which nothing is "
+            f"learned for other rows; leave {'it' if len(own) == 1 else 'them'} out by "
+            f"{added('ignore', options, *own)}?"
+        )
+    return sentences

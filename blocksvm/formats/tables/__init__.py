@@ -1,1 +1,0 @@
-"""Formats of tables: columns with names and types."""
