@@ -154,7 +154,7 @@ class Spool:
             if not path.is_file() or path.stat().st_size != self.on_disk[bucket]:
                 raise InputError(f"{path}: a file of the external shuffle has vanished; split again")
             with open(path, "rb") as file:
-                take = partial(take_array, file, place=path)
+                take = partial(take_array, file, path=path)
                 while file.tell() < self.on_disk[bucket]:
                     n, n_words, weighted = take(np.int64, HEADER).tolist()
                     arrays = [take(dtype, n) for dtype in OF_ROWS]
