@@ -131,19 +131,19 @@ def main(arguments: list[str]) -> int:
     from blocksvm.cli.display.splitting import SplitDisplay, skipped_lines, split_summary
     from blocksvm.conversion.convert import extend, split_rows
     from blocksvm.formats import columns_line
-    from blocksvm.store.descriptions import StoreMeta, typed
+    from blocksvm.store.descriptions import as_json
 
     with SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
         if changes:
-            meta = extend(options.inputs, options.store, settings, display.show, options.append_once)
+            about, skipped = extend(options.inputs, options.store, settings, display.show, options.append_once)
         else:
-            meta = split_rows(options.inputs, options.store, settings, held_out, display.show)
-    about = typed(meta, StoreMeta)
+            about, skipped = split_rows(options.inputs, options.store, settings, held_out, display.show), []
     of_run = {"store": options.store, "holdout": held_out and str(held_out), "seconds": display.seconds}
-    if not emit_json(options, of_run | meta):
-        unchanged = options.append and set(options.inputs) <= set(meta.get("skipped", ()))
-        lines = skipped_lines(options.store, meta, unchanged)
+    of_run |= {"skipped": skipped} if changes and options.append_once else {}
+    if not emit_json(options, of_run | as_json(about)):
+        unchanged = options.append and set(options.inputs) <= set(skipped)
+        lines = skipped_lines(options.store, skipped, unchanged)
         if not unchanged:
             lines += split_summary(location(options.store), about, display.seconds, display.rate(display.seconds))
         print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])

@@ -23,6 +23,7 @@ from blocksvm.formats import FORMATS, get_format
 from blocksvm.model.model_file import Model, describe_model, labels_predicted
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.scoring import StoreScorer, TextScorer, is_store
+from blocksvm.store.descriptions import as_json
 
 LONGEST_SHOWN = 60  # characters of a text
 LABELS, SCORES, PROBABILITIES = KINDS = ("labels", "scores", "probabilities")
@@ -55,7 +56,7 @@ def write_store(
     else:
         common = {name: given.pop(name) for name in COMMON if name in given}
         chosen = settings_of_store(given.pop("like"), common, options, like=True, **given)
-    return split_rows(names_of_inputs(inputs), store, chosen, holdout_store, progress)
+    return as_json(split_rows(names_of_inputs(inputs), store, chosen, holdout_store, progress))
 
 
 @one_run()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.conversion.destination import Destination, RowOrder
-from blocksvm.conversion.existing_rows import PARTNERS, ExistingRows
+from blocksvm.conversion.existing_rows import INHERITED, ExistingRows
 from blocksvm.conversion.factor_counts import (
     BYTES_COUNTED,
     BYTES_KNOWN,
@@ -46,7 +46,7 @@ from blocksvm.formats.text.text_source import LineLimit, TextSource
 from blocksvm.kernels.shuffle import row_keys
 from blocksvm.store import codec
 from blocksvm.store.creation import create_together
-from blocksvm.store.descriptions import StoreMeta, as_json, typed
+from blocksvm.store.descriptions import SourceMeta, StepMeta, StoreMeta, StoreSettingsMeta
 from blocksvm.store.hdf5_files import open_hdf5, read_meta, write_meta
 from blocksvm.store.recipe import FACTORS, UNCHANGED, Recipe
 
@@ -121,7 +121,7 @@ def split_rows(
     settings: SplitSettings = SplitSettings(),
     holdout_store: str | Path | None = None,
     progress: Callable[[SplitProgress], None] | None = None,
-) -> dict:
+) -> StoreMeta:
     """Convert text to a store (and a second one of held-out rows); returns the store's description.
 
     inputs: a path or several, plain or compressed, or "-" for standard input; progress is called with a
@@ -137,7 +137,7 @@ def store_batches(
     store: str | Path,
     settings: SplitSettings = SplitSettings(),
     holdout_store: str | Path | None = None,
-) -> dict:
+) -> StoreMeta:
     """A store of rows that come in batches, as ``split`` makes one of text; returns the store's description."""
     return _convert([], batches, store, settings, holdout_store, None, None)
 
@@ -207,14 +207,14 @@ def extend(
     settings: SplitSettings | None = None,
     progress: Callable[[SplitProgress], None] | None = None,
     once: bool = False,
-) -> dict:
-    """Add the rows of some text to a store; returns the store's new description.
+) -> tuple[StoreMeta, list[str]]:
+    """Add the rows of some text to a store; returns the store's new description, and the inputs that were skipped.
 
     inputs: as ``split`` takes them; settings: those of the store (``settings_of_store``, the default); once: inputs
-    that were added before are skipped, and named under "skipped" in what is returned, and where no other is left the
-    store stays as it is.  The changed store is written beside the old one and takes its name when it is whole: after
-    any fault there is the old store or the new one.  Its chunks are copied as they are.  Raises InputError as ``split``
-    does, where the store is none, and, without ``once``, where an input was added before.
+    that were added before are skipped, and where no other is left the store stays as it is.  The changed store is
+    written beside the old one and takes its name when it is whole: after any fault there is the old store or the new
+    one.  Its chunks are copied as they are.  Raises InputError as ``split`` does, where the store is none, and, without
+    ``once``, where an input was added before.
     """
     path = location(store)
     if not inputs:
@@ -235,9 +235,8 @@ def extend(
                 "files; leave the file out, and its lines"
             )
         if skipped and not new:
-            return as_json(existing.store.meta) | {"skipped": skipped}
-        meta = _convert(new, None, path, settings, None, progress, existing)
-        return meta | ({"skipped": skipped} if once else {})
+            return existing.store.meta, skipped
+        return _convert(new, None, path, settings, None, progress, existing), skipped
 
 
 @one_run()
@@ -306,7 +305,7 @@ class _Split:
         # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut
         self.bucket_bytes = max(500_000, memory // (8 * (jobs + 1)))
 
-    def run(self) -> dict:
+    def run(self) -> StoreMeta:
         settings = self.settings
         expected = None if self.batches is not None else expected_text(self.inputs)
         if expected:
@@ -337,22 +336,23 @@ class _Split:
                 self._require_rows(destinations)
             # each store takes its name only when all of them are whole
             files = stack.enter_context(create_together(self.outputs, "store", settings.overwrite, self.temp))
-            metas: list[dict] = []
+            metas: list[StoreMeta] = []
             for destination, file in zip(destinations, files, strict=True):
                 if metas and destination.factors is not None and self.known is None:
                     destination.factors.known = destinations[0].counted_factors()
                 metas.append(self._write(destination, file, pool))
             if len(metas) > 1:  # each names the other
-                metas[0]["holdout_fingerprint"] = metas[1]["fingerprint"]
-                metas[1]["training_fingerprint"] = metas[0]["fingerprint"]
-            metas = [write_meta(file, meta) for file, meta in zip(files, metas, strict=True)]
+                metas[0].holdout_fingerprint = metas[1].fingerprint
+                metas[1].training_fingerprint = metas[0].fingerprint
+            for file, meta in zip(files, metas, strict=True):
+                write_meta(file, meta)
             if self.existing is not None:
                 self.existing.require_unchanged()
-        about = typed(metas[0], StoreMeta)
+        about = metas[0]
         LOG.info("%d rows, %d features in %s", about.n_samples, about.n_features, self.outputs[0])
         for note in [*about.notes, *factor_notes(about, self.outputs[0])]:
             LOG.warning("%s", note)
-        return metas[0]
+        return about
 
     def _require_rows(self, destinations: list[Destination]) -> None:
         for destination, what in zip(destinations, ("the store", "the held-out store"), strict=False):
@@ -367,70 +367,45 @@ class _Split:
                 f"{name}: no row was drawn for {what}; choose another {option('holdout')} or {option('seed')}"
             )
 
-    def _write(self, destination: Destination, file, pool: ThreadPoolExecutor) -> dict:
-        settings, before = self.settings, {}
-        chunk_nnz = settings.chunk_nonzeros
-        if self.existing is not None:
-            before, old = self.existing.described(), self.existing.store
-            chunk_nnz = old.meta.chunk_nonzeros
-        now = {
-            "seed": settings.seed,
-            "order": "stored" if settings.keep_order else "shuffled",
-            "normalize": settings.normalize,
-            "min_count": destination.min_count,
-            "duplicates": settings.duplicates,
-            "holdout": settings.holdout,
-            "dtype": settings.dtype,
-            **({} if settings.weights is None else {"weights": str(settings.weights)}),
-            **{name: getattr(self.recipe, name) for name in FACTORS},
-        }
-        meta = {
-            "settings": now | before.get("settings", {}),
-            "sources": before.get("sources", []) + [
-                {
-                    "name": "standard input" if s.name == "-" else s.name,
-                    "bytes": s.stored_bytes,
-                    "text_bytes": s.text_bytes,
-                    "fingerprint": s.fingerprint,
-                    "first_row": first,
-                }
-                for s, first in self.sources
-            ],
-            "recipe": before.get("recipe", as_json(self.recipe.without(OF_INPUTS))),
-            "source_rows": self.rows,
-            **self._notes(before),
-            **self._left_out(),
-            **self._factors_from(destination, before),
-            **{name: before[name] for name in PARTNERS if name in before},
-        }  # fmt: skip
-        if self.existing is not None:
-            meta["history"] = [asdict(step) for step in self.existing.steps()]
+    def _write(self, destination: Destination, file, pool: ThreadPoolExecutor) -> StoreMeta:
+        settings, chunk_nnz = self.settings, self.settings.chunk_nonzeros
+        old = None if self.existing is None else self.existing.store.meta
+        sources = [
+            SourceMeta(shown_name(s.name), s.text_bytes, first, s.stored_bytes, s.fingerprint)
+            for s, first in self.sources
+        ]
+        notes = self.notes + self.counter.notes()
+        described: dict = {"source_rows": self.rows}
+        if self.known is not None and self.inputs:
+            n = len(self.left_out)
+            described |= {"features_left_out": n, "more_left_out": n >= self.most_left_out}
+        if old is None:
+            described["settings"] = StoreSettingsMeta(
+                order="stored" if settings.keep_order else "shuffled",
+                seed=settings.seed,
+                min_count=destination.min_count,
+                duplicates=settings.duplicates,
+                normalize=settings.normalize,
+                dtype=settings.dtype,
+                holdout=settings.holdout,
+                weights=None if settings.weights is None else str(settings.weights),
+                **{name: getattr(self.recipe, name) for name in FACTORS},
+            )
+            described["recipe"] = self.recipe.without(OF_INPUTS)
+            counted_on = settings.like if settings.like is not None else self.outputs[0]
+            if destination.factors is not None and destination.path != counted_on:
+                described["idf_from"] = str(counted_on)
+        else:
+            chunk_nnz = old.chunk_nonzeros
+            described |= {name: getattr(old, name) for name in INHERITED}
+            sources, notes = old.sources + sources, old.notes + notes
+            described["history"] = [*old.history, StepMeta(old.fingerprint, old.n_samples)]
         layout = RowOrder(
             settings.keep_order, chunk_nnz, pool, settings.n_jobs, self.bucket_bytes, self.spool_bytes, self.recipe.l2,
             settings.codec,
         )  # fmt: skip
-        return destination.write(file, layout, meta, lambda done: self._report("writing", done))
-
-    def _notes(self, before: dict) -> dict:
-        """The notes of a description, if any: what was left out or read otherwise than it looks."""
-        notes = before.get("notes", []) + self.notes + self.counter.notes()
-        return {"notes": notes} if notes else {}
-
-    def _left_out(self) -> dict:
-        """The entries of a description on features of the rows read that have no factor."""
-        if self.known is None or not self.inputs:
-            return {}
-        n = len(self.left_out)
-        return {"features_left_out": n, **({"more_left_out": True} if n >= self.most_left_out else {})}
-
-    def _factors_from(self, destination: Destination, before: dict) -> dict:
-        """The entry of a description for the store on whose rows factors were counted, where that is another one."""
-        if destination.factors is None or (self.existing is not None and "idf_from" not in before):
-            return {}
-        if self.existing is not None:
-            return {"idf_from": before["idf_from"]}
-        source = self.settings.like if self.settings.like is not None else self.outputs[0]
-        return {} if destination.path == source else {"idf_from": str(source)}
+        described |= {"sources": sources, "notes": notes}
+        return destination.write(file, layout, described, lambda done: self._report("writing", done))
 
     def _bits(self, expected: int | None) -> int:
         if self.settings.keep_order:

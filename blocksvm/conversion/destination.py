@@ -25,7 +25,7 @@ from blocksvm.kernels.rows import packed_entries
 from blocksvm.kernels.shuffle import renumber_rows
 from blocksvm.sources.source import chunk_nonzeros
 from blocksvm.store.codec import CODEC
-from blocksvm.store.descriptions import ROW, WEIGHTED_ROW
+from blocksvm.store.descriptions import ROW, WEIGHTED_ROW, StoreMeta
 from blocksvm.store.writer import StoreWriter, packed
 
 NONE = np.empty(0, np.int64)
@@ -164,9 +164,9 @@ class Destination:
         self.names.add(names, positions, len(self.table))
         self.table.hold("the features' names", self.names.n_bytes)
 
-    def write(self, file, layout: RowOrder, meta: dict, report: Callable[[float], None]) -> dict:
-        """Write the store into a new file; returns its description.  meta: what the description says beside what the
-        rows tell; report(fraction) is called as it goes on."""
+    def write(self, file, layout: RowOrder, described: dict, report: Callable[[float], None]) -> StoreMeta:
+        """Write the store into a new file; returns its description.  described: what this says beside what the rows
+        tell; report(fraction) is called as it goes on."""
         n_existing = 0 if self.existing is None else self.existing.n_rows
         n_rows = n_existing + self.spool.n_rows
         first = 0 if self.existing is None else self.existing.n_features
@@ -205,9 +205,11 @@ class Destination:
         names = None if self.names is None else self.names.in_order(order)
         factors = None
         if self.factors is not None:
-            factors, meta = self.factors.by_feature, meta | {"idf_fingerprint": self.factors.fingerprint}
+            factors, described = self.factors.by_feature, described | {"idf_fingerprint": self.factors.fingerprint}
             self.order = order
-        return writer.finish(len(order), lambda start, stop: known[order[start:stop]], meta, labels, names, factors)
+        return writer.finish(
+            len(order), lambda start, stop: known[order[start:stop]], described, labels, names, factors
+        )
 
     def counted_factors(self) -> FeatureFactors:
         """What its features were found to have, once it is written; for other rows."""

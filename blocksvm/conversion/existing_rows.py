@@ -16,16 +16,14 @@ from blocksvm.files.input import open_input
 from blocksvm.files.paths import Location, ObjectUrl, absolute_name, file_size
 from blocksvm.formats.file_reader import fingerprint_of_input
 from blocksvm.sources.block import WORD_BYTES
-from blocksvm.sources.source import Step
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE
-from blocksvm.store.descriptions import WEIGHTED_ROW, as_json
+from blocksvm.store.descriptions import WEIGHTED_ROW
 from blocksvm.store.reader import Store
 from blocksvm.store.writer import StoreWriter, packed
 
-PARTNERS = ("holdout_fingerprint", "training_fingerprint")  # entries of a description that name another store
-# of a description, what that of the changed store begins with
-INHERITED = ("settings", "sources", "recipe", "source_rows", "idf_from", *PARTNERS)
+# what the description of a changed store has from before
+INHERITED = ("settings", "recipe", "idf_from", "holdout_fingerprint", "training_fingerprint")
 
 
 class ExistingRows:
@@ -116,11 +114,6 @@ class ExistingRows:
             names = None if texts is None else (texts[0], texts[1][:-1], texts[1][1:])
             yield self.store.feature_ids(start, stop), names
 
-    def steps(self) -> Iterator[Step]:
-        """The states of the store before each change, this one included."""
-        yield from self.store.history()
-        yield Step(self.store.fingerprint, self.store.n_samples)
-
     def write(self, writer: StoreWriter, new_label: np.ndarray | None, report: Callable[[int], None]) -> None:
         """The rows into a writer.  new_label: of a place in the table of labels, as it was begun with ``labels``;
         report(rows) is called as they are written."""
@@ -167,11 +160,6 @@ class ExistingRows:
         """InputError where the store has been replaced since it was opened: its place is not taken then."""
         if _state_of(self.path) != self.state:
             raise InputError(f"{self.path}: was changed by another program meanwhile; it stays as it is now, try again")
-
-    def described(self) -> dict:
-        """The part of its description that the description of the changed store begins with."""
-        meta = as_json(self.store.meta)
-        return {name: meta[name] for name in INHERITED if name in meta}
 
 
 def _state_of(path: Location) -> tuple | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import h5py
 import numpy as np
+from msgspec import structs
 
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import listed
@@ -36,7 +37,7 @@ from blocksvm.problems.support_rows import Support
 from blocksvm.sources.matrix import rows_to_score
 from blocksvm.store.arrays import read_array, read_factors, require_length, write_array, write_arrays
 from blocksvm.store.creation import create_hdf5
-from blocksvm.store.descriptions import KernelMeta, ModelMeta, as_json
+from blocksvm.store.descriptions import KernelMeta, ModelMeta
 from blocksvm.store.hdf5_files import create_group, damage_named, group, open_hdf5, read_meta, write_meta
 from blocksvm.store.recipe import Recipe, recipe_of
 
@@ -74,7 +75,7 @@ def save_model(
         write_state(file, state)
         if support is not None:
             content.append(write_support(file, support))
-        write_meta(file, as_json(meta) | {"content": b"".join(content).hex()})
+        write_meta(file, structs.replace(meta, content=b"".join(content).hex()))
 
 
 def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
@@ -251,7 +252,7 @@ class Model:
                 for name in file:
                     if name != "meta":
                         file.copy(name, copy)
-                write_meta(copy, as_json(self.meta))
+                write_meta(copy, self.meta)
 
     def predict_log_proba(self, X) -> np.ndarray:
         """The logarithms of ``predict_proba``, -inf for 0."""

@@ -18,7 +18,7 @@ from blocksvm.solvers.solver import SavedRun
 from blocksvm.sources.source import Source
 from blocksvm.store.arrays import read_pieces, require_length, verify_arrays, write_array
 from blocksvm.store.creation import create_hdf5
-from blocksvm.store.descriptions import CheckpointMeta, ModelMeta
+from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, typed
 from blocksvm.store.hdf5_files import create_group, damage_named, group, is_group, open_hdf5, read_meta, write_meta
 
 
@@ -130,7 +130,7 @@ def save_checkpoint(path: Location, spaces: Mapping[str, Mapping[str, np.ndarray
     }
     with create_hdf5(path, "checkpoint") as file:
         write_state(file, {s: {n: whole(a) for n, a in arrays.items()} for s, arrays in spaces.items()})
-        write_meta(file, meta | {"arrays": described})
+        write_meta(file, typed(meta | {"arrays": described}, CheckpointMeta))
 
 
 def describe_checkpoint(path: str | Location) -> CheckpointMeta:

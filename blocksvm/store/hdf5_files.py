@@ -16,7 +16,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.files.input import open_input
 from blocksvm.files.output import system_number
 from blocksvm.files.paths import Location, ObjectUrl, location, require_same
-from blocksvm.store.descriptions import SCHEMAS, as_json, parse, typed
+from blocksvm.store.descriptions import Description, as_json, parse
 
 # of each kind of file; no other one is read
 VERSIONS = {"store": 4, "model": 3, "checkpoint": 3, "structure": 2}
@@ -232,16 +232,13 @@ def first_line(error: BaseException) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
-def write_meta(file: h5py.File, meta: dict) -> dict:
-    """Store a description, of a file of this kind, as JSON and its checksum in the root's attributes; returns all of
-    it."""
-    meta = as_json(typed(meta, SCHEMAS[text_attribute(file, "blocksvm")]))
-    text = json.dumps(meta, sort_keys=True, allow_nan=False)
+def write_meta(file: h5py.File, meta: Description) -> None:
+    """Store the description of a file of this kind as JSON, and its checksum in the root's attributes."""
+    text = json.dumps(as_json(meta), sort_keys=True, allow_nan=False)
     data = np.frombuffer(text.encode(), dtype=np.uint8)
     # a dataset, since attributes are limited to 64 kB
     file.create_dataset("meta", data=data)
     write_text_attribute(file, "meta_checksum", xxh3_64_hexdigest(text.encode()))
-    return meta
 
 
 def read_meta(file: h5py.File) -> Any:

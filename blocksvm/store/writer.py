@@ -19,7 +19,7 @@ from blocksvm.sources.block import WORD_BYTES
 from blocksvm.sources.block_kernels import pack_rows
 from blocksvm.store import codec
 from blocksvm.store.arrays import write_array, write_arrays, write_labels, write_names
-from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW
+from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW, StoreMeta, typed
 from blocksvm.store.hdf5_files import create_group
 
 SYNC_BYTES = 48_000_000  # written, after which the disk is set to work: the last sync then has little left to wait for
@@ -187,16 +187,16 @@ class StoreWriter:
         self,
         n_features: int,
         feature_ids: Callable[[int, int], np.ndarray],
-        meta: dict,
+        described: dict,
         labels: tuple | None = None,
         names: tuple[np.ndarray, Callable] | None = None,
         factors: np.ndarray | None = None,
-    ) -> dict:
-        """Write what is open, and the tables; returns the whole description, which ``write_meta`` ends the file with.
+    ) -> StoreMeta:
+        """Write what is open, and the tables; returns the description, which ``write_meta`` ends the file with.
 
-        feature_ids(start, stop): the users' ids (int64) of these features; meta: what the description has besides the
-        counts; labels: the distinct labels, rising, where they are strings or sets; names: (lengths, text_at) of the
-        features' names, as ``write_names`` takes them; factors (d,): what each feature's values were multiplied by.
+        feature_ids(start, stop): the users' ids (int64) of these features; described: what the description has besides
+        the counts; labels: the distinct labels, rising, where they are strings or sets; names: (lengths, text_at) of
+        the features' names, as ``write_names`` takes them; factors (d,): what each feature's values were multiplied by.
         """
         self._close_chunk()
         while self.pending:
@@ -222,7 +222,7 @@ class StoreWriter:
             write_arrays(features, {"idf": factors})
         if labels is not None:
             content.append(write_labels(self.file, labels))
-        meta = meta | {
+        counted = {
             "n_samples": self.rows_cut,
             "n_features": n_features,
             "n_nonzeros": self.counts.nnz,
@@ -238,7 +238,7 @@ class StoreWriter:
             "parts_checksum": codec.checksum(parts.tobytes()),
             "fingerprint": xxh3_128_hexdigest(b"".join(content)),
         }
-        return meta | self.counts.beyond_numbers(labels, names is not None)
+        return typed(described | counted | self.counts.beyond_numbers(labels, names is not None), StoreMeta)
 
 
 def _sync(descriptor: int) -> None:

@@ -14,7 +14,7 @@ from blocksvm.files.paths import Location
 from blocksvm.model.versions import versions
 from blocksvm.store.arrays import read_array, write_arrays
 from blocksvm.store.creation import create_hdf5
-from blocksvm.store.descriptions import StructureMeta, as_json, typed
+from blocksvm.store.descriptions import StructureMeta, typed
 from blocksvm.store.hdf5_files import damage_named, open_hdf5, read_meta, write_meta
 from blocksvm.structured import get_task
 from blocksvm.structured.tasks import Learned, StructuredTask
@@ -80,7 +80,7 @@ def save_structured(path: Location, model: StructuredModel, overwrite: bool) -> 
     with create_hdf5(path, "structure", overwrite) as file:
         pairs = {"pair_ids": model.pair_ids} if len(model.pair_ids) else {}
         write_arrays(file, {"ids": model.feature_ids, "words": model.words, "weights": model.weights, **pairs})
-        write_meta(file, as_json(model.meta))
+        write_meta(file, model.meta)
 
 
 def load_structured(path: str | Location) -> StructuredModel:

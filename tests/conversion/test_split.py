@@ -31,6 +31,7 @@ from blocksvm.conversion.feature_ids import IdTable
 from blocksvm.conversion.spool import Spool
 from blocksvm.info import main as info
 from blocksvm.split import main
+from blocksvm.store.descriptions import as_json
 from blocksvm.store.reader import Store
 from blocksvm.store.writer import StoreWriter
 
@@ -40,7 +41,9 @@ SMALL = 16_000_000
 def make(folder: Path, text: bytes, name: str = "store.h5", holdout_store=None, **options) -> tuple[Path, dict]:
     (folder / "rows.svm").write_bytes(text)
     path = folder / name
-    meta = split_rows([str(folder / "rows.svm")], path, SplitSettings(overwrite=True, **options), holdout_store)
+    meta = as_json(
+        split_rows([str(folder / "rows.svm")], path, SplitSettings(overwrite=True, **options), holdout_store)
+    )
     return path, meta
 
 
@@ -136,7 +139,7 @@ def test_sources_and_settings_are_described(tmp_path):
     (tmp_path / "a.svm").write_bytes(first)
     (tmp_path / "b.svm.gz").write_bytes(gzip.compress(second))
     names = [str(tmp_path / "a.svm"), str(tmp_path / "b.svm.gz")]
-    meta = split_rows(names, tmp_path / "s.h5", SplitSettings(seed=5, duplicates="sum", keep_order=True))
+    meta = as_json(split_rows(names, tmp_path / "s.h5", SplitSettings(seed=5, duplicates="sum", keep_order=True)))
     assert in_source_order(tmp_path / "s.h5") == [(1.0, [1], [1.0]), (-1.0, [2], [2.0]), (1.0, [1], [3.0])]
     assert meta["source_rows"] == 3
     stored_bytes = (tmp_path / "b.svm.gz").stat().st_size
@@ -165,7 +168,7 @@ def test_standard_input(tmp_path, monkeypatch):
     plain, _ = make(tmp_path, text)
     for data in (text, gzip.compress(text)):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        meta = split_rows(["-"], tmp_path / "s.h5", SplitSettings(overwrite=True))
+        meta = as_json(split_rows(["-"], tmp_path / "s.h5", SplitSettings(overwrite=True)))
         assert meta["sources"][0]["name"] == "standard input"
         assert read_with_h5py(tmp_path / "s.h5")[0] == read_with_h5py(plain)[0]
     monkeypatch.setattr(sys, "stdin", None)

@@ -19,6 +19,7 @@ from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
 from blocksvm.model.model_file import load_model
 from blocksvm.predict import main as predict
 from blocksvm.split import main as split_command
+from blocksvm.store.descriptions import as_json
 from blocksvm.store.reader import open_store
 from blocksvm.store.recipe import Recipe
 from blocksvm.stream import main as stream
@@ -157,7 +158,7 @@ def test_a_header_is_no_class(text, tmp_path):
 def test_a_label_with_commas_is_told(tmp_path):
     path = tmp_path / "d.tsv"
     path.write_text("news\ta\nsport,news\tb\nsport,news\tc\n")
-    meta = split_rows([str(path)], tmp_path / "s.h5", SplitSettings(format="documents"))
+    meta = as_json(split_rows([str(path)], tmp_path / "s.h5", SplitSettings(format="documents")))
     (note,) = meta["notes"]
     assert note.startswith(
         "documents whose label has a comma in it, which is one class as a whole (of several labels a"

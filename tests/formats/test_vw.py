@@ -22,6 +22,7 @@ from blocksvm.formats.text.vw import VW
 from blocksvm.model.model_file import load_model
 from blocksvm.predict import main as predict
 from blocksvm.split import main as split_command
+from blocksvm.store.descriptions import as_json
 from blocksvm.store.recipe import Recipe
 from blocksvm.stream import main as stream_command
 from blocksvm.streaming.stream_saving import save_stream
@@ -221,8 +222,10 @@ def written(tmp_path_factory):
 def test_a_split_of_either_text_is_the_same_store(written, tmp_path):
     for bits in (None, 5):
         for name in ("vw", "svm"):
-            meta = split_rows(
-                [str(written / f"rows.{name}")], tmp_path / f"{name}.h5", SplitSettings(overwrite=True, bits=bits)
+            meta = as_json(
+                split_rows(
+                    [str(written / f"rows.{name}")], tmp_path / f"{name}.h5", SplitSettings(overwrite=True, bits=bits)
+                )
             )
             assert meta["recipe"]["format"] == {"vw": "vw", "svm": "svmlight"}[name]
             assert meta["recipe"]["bits"] == bits

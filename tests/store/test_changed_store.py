@@ -24,6 +24,7 @@ from blocksvm.info import main as info
 from blocksvm.model.solver_state import open_state
 from blocksvm.predict import main as predict
 from blocksvm.split import main
+from blocksvm.store.descriptions import as_json
 from blocksvm.store.reader import Store, open_store
 from blocksvm.train import main as train_command
 from blocksvm.training.checkpoint import save_result
@@ -74,7 +75,7 @@ def test_rows_are_added(tmp_path, keep_order, chunk, ones):
         SplitSettings(**OPTIONS, keep_order=keep_order, chunk_nonzeros=chunk, seed=4),
     )  # fmt: skip
     ids_before = read_with_h5py(store)[1]
-    meta = extend([write(tmp_path / "b.svm", second)], store)
+    meta = as_json(extend([write(tmp_path / "b.svm", second)], store)[0])
     assert by_number(store) == dict(enumerate(rows[:130]))
     assert (meta["n_samples"], meta["source_rows"], meta["settings"]["seed"]) == (130, 130, 4)
     assert meta["values"] == ("ones" if all(ones) else "float32")
@@ -85,7 +86,7 @@ def test_rows_are_added(tmp_path, keep_order, chunk, ones):
     order = [row.source for row in now]
     if keep_order:
         assert order == list(range(130))
-    meta = extend([write(tmp_path / "c.svm", third)], store)
+    meta = as_json(extend([write(tmp_path / "c.svm", third)], store)[0])
     assert by_number(store) == dict(enumerate(rows))
     assert [row.source for row in read_with_h5py(store)[0]][:130] == order
     assert (meta["n_samples"], meta["source_rows"]) == (160, 160)
@@ -107,7 +108,7 @@ def test_weights_of_rows_that_had_none(tmp_path):
     split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=32))
     weights = write(tmp_path / "w.txt", [b"2\n0.5\n1\n"])
     chosen = settings_of_store(store, {}, weights=weights)
-    meta = extend([write(tmp_path / "b.svm", second)], store, chosen)
+    meta = as_json(extend([write(tmp_path / "b.svm", second)], store, chosen)[0])
     with open_store(store) as found:
         found.verify()
         rows = np.concatenate([found.read_rows(chunk) for chunk in range(len(found.chunks))])
@@ -123,7 +124,7 @@ def test_labels_that_are_words_keep_their_rows(tmp_path):
     first, second = text_of(50, 1, labels=("m", "b")), text_of(20, 2, labels=("a", "n", "z"))
     store, named = tmp_path / "s.h5", "svmlight-named"
     split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, format=named, chunk_nonzeros=32))
-    meta = extend([write(tmp_path / "b.svm", second)], store)
+    meta = as_json(extend([write(tmp_path / "b.svm", second)], store)[0])
     expected = {k: line.split()[0].decode() for k, line in enumerate(first + second)}
     with open_store(store) as found:
         found.verify()
@@ -131,7 +132,7 @@ def test_labels_that_are_words_keep_their_rows(tmp_path):
         labels = [found.read_labels(chunk).tolist() for chunk in range(len(found.chunks))]
     assert dict(zip(sum(numbers, []), sum(labels, []), strict=True)) == expected
     assert [label for label, _ in meta["labels"]] == ["a", "b", "m", "n", "z"]
-    meta = extend([write(tmp_path / "c.svm", text_of(9, 3, labels=("c",)))], store)
+    meta = as_json(extend([write(tmp_path / "c.svm", text_of(9, 3, labels=("c",)))], store)[0])
     values, counts = np.unique([*expected.values(), *["c"] * 9], return_counts=True)
     assert meta["labels"] == list(zip(values, counts, strict=True))
     with open_store(store) as found:

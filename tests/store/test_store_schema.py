@@ -115,7 +115,7 @@ def test_rows_come_back_as_they_went_in(tmp_path, data, kind):
     assert found["rows"] == expected
     assert found["meta"]["n_samples"] == len(rows)
     missing = sum(label is None for label in labels)
-    assert found["meta"].get("n_unlabelled", 0) == missing == meta.get("n_unlabelled", 0)
+    assert found["meta"].get("n_unlabelled", 0) == missing == meta.n_unlabelled
     is_weighted = weighted and any(r["weight"] != 1.0 for r in rows)
     with Store(path) as store:
         store.verify()

@@ -62,10 +62,10 @@ class SplitDisplay:
         return f", {rows:,.0f} rows/s, {text / 1e6:,.0f} MB/s of text" if rows and text else ""
 
 
-def skipped_lines(store: str, meta: dict, unchanged: bool) -> list[str]:
+def skipped_lines(store: str, skipped: list[str], unchanged: bool) -> list[str]:
     """What was not added, as it had been before; unchanged: nor was anything else."""
     end = f"; {store} stays as it is" if unchanged else ""
-    return [f"skipped: {', '.join(meta['skipped'])} (added before){end}"] if meta.get("skipped") else []
+    return [f"skipped: {', '.join(skipped)} (added before){end}"] if skipped else []
 
 
 def split_summary(path: Path, meta: StoreMeta, seconds: float, rate: str) -> list[str]:
