@@ -32,7 +32,7 @@ class ClusterLoop(OuterLoop):
             self.allocate()
         plan, cluster = self.plan, self.cluster
         task = {f.name: getattr(plan.task, f.name) for f in fields(Task) if f.name != "source"}
-        method = plan.method["name"], plan.method["learner"]
+        method = plan.method.name, plan.method.learner
         shape = self.state[plan.version_of].shape
         job = self.job_type(
             uuid4().hex, cluster.stores(plan.source.name), plan.source.fingerprint, plan.worker_bytes, 1, method, task,

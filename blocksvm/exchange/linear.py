@@ -11,7 +11,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
 from blocksvm.model.model_file import IMPORTED, Model, factors_of_model, make_model, require_scores
 from blocksvm.model.versions import versions
-from blocksvm.store.descriptions import ModelMeta, as_json, typed
+from blocksvm.store.descriptions import ModelMeta, typed
 from blocksvm.store.recipe import Recipe
 
 AT_ONCE = 1 << 15  # columns whose weights are laid out at once
@@ -161,7 +161,7 @@ def model_of(linear: Linear, origin: str, path: str = "", extra: dict | None = N
         "labels": list(linear.labels),
         "prior": None,
         "prior_fingerprint": None,
-        "text": as_json(Recipe(dtype="float64")),
+        "text": Recipe(dtype="float64"),
         "values": "float64",
         "certificate": None,
         "kernel": None,

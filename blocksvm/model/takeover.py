@@ -13,7 +13,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option, value_text
 from blocksvm.base.labels import listed
 from blocksvm.base.memory import Budget
-from blocksvm.base.settings import Settings, plain
+from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import names_of
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.files.paths import Location
@@ -57,9 +57,8 @@ class InitialModels:
         self.n_apart: int | None = None
         self.outers = 0
 
-    def check(self, solver, method: Mapping, bias: float | str, labels: list) -> None:
-        """Before anything is allocated.  method: name, learner and settings of the run, labels: those that it learns,
-        as descriptions have them."""
+    def check(self, solver, method: MethodMeta, bias: float | str, labels: list) -> None:
+        """Before anything is allocated.  method, labels: of the run, as descriptions have them."""
         if self.continue_from is not None:
             saved = describe_model(self.continue_from)
             solver.capabilities.require("continues", solver.name, "start_from")
@@ -203,13 +202,13 @@ def continued_settings(path: str | Location, saved: MethodMeta, takes: Settings,
     return before
 
 
-def check_continued(path: Location, saved: ModelMeta, method: Mapping, bias: float, prior: str | None) -> None:
+def check_continued(path: Location, saved: ModelMeta, now: MethodMeta, bias: float, prior: str | None) -> None:
     """InputError where a model was learned by another method, with other settings, another constant feature or another
     prior (its fingerprint) than learning is to go on with."""
-    before, now = saved.method, plain(method)
-    if (before.name, before.learner) != (now["name"], now["learner"]):
-        raise InputError(f"{path}: was learned by {before.name}, not by {now['name']}; continue with the same learner")
-    for name, value in now["settings"].items():
+    before = saved.method
+    if (before.name, before.learner) != (now.name, now.learner):
+        raise InputError(f"{path}: was learned by {before.name}, not by {now.name}; continue with the same learner")
+    for name, value in now.settings.items():
         if name in before.settings and before.settings[name] != value and name not in MAY_CHANGE:
             raise InputError(
                 f"{path}: was learned with {option(name)} {before.settings[name]}, not {value}; "

@@ -16,6 +16,7 @@ from blocksvm.online.learner import COMMON_SETTINGS, PRIOR, SETS, SHARED, of_cla
 from blocksvm.online.loops import TALLY_LENGTH, SetTable
 from blocksvm.online.runner import LearnerState, Runner
 from blocksvm.online.solver import check_weighs_classes, progress_of, settings_of
+from blocksvm.store.descriptions import MethodMeta
 from blocksvm.streaming.ranking import RANKING_BYTES, Ranking
 
 
@@ -39,7 +40,7 @@ class StreamLearner:
     first one's.
     """
 
-    def __init__(self, runner: Runner, method: dict, has_prior: bool):
+    def __init__(self, runner: Runner, method: MethodMeta, has_prior: bool):
         self.runner = runner
         self.method = method
         self.has_prior = has_prior
@@ -50,7 +51,7 @@ class StreamLearner:
 
     @property
     def name(self) -> str:
-        return self.method["name"]
+        return self.method.name
 
     def ranking_bytes(self) -> int:
         """Bytes of the ranking of its predictions, for any number of rows."""
@@ -195,8 +196,7 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
         resolved = runner.settings | COMMON_SETTINGS.resolve(shared, name)
         if settings.class_weight is None:
             del resolved["class_weight"]
-        method = {"name": name, "learner": True, "settings": plain(resolved)}
-        learners.append(StreamLearner(runner, method, has_prior))
+        learners.append(StreamLearner(runner, MethodMeta(name, True, plain(resolved)), has_prior))
     if len(set(names)) < len(names):
         raise InputError(f"{option('learner', settings.learner)}: names a learner twice")
     left = [setting for setting in settings.settings if len(names) > 1 and setting not in used]

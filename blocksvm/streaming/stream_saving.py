@@ -14,7 +14,7 @@ from blocksvm.model.model_file import FLOAT64, save_model
 from blocksvm.model.solver_state import Piecewise, namespace, whole
 from blocksvm.model.versions import versions
 from blocksvm.online.solver import EPOCHS_LENGTH, LAST, MIXED, SEEN
-from blocksvm.store.descriptions import ModelMeta, as_json, typed
+from blocksvm.store.descriptions import ModelMeta, typed
 from blocksvm.streaming.stream_learner import spans
 from blocksvm.streaming.stream_pass import StreamPass
 
@@ -39,7 +39,7 @@ def describe(stream: StreamPass) -> ModelMeta:
         "prior": None if stream.prior is None else str(stream.prior),
         "prior_fingerprint": stream.prior_fingerprint,
         "idf_fingerprint": None if stream.factors is None else stream.factors.fingerprint,
-        "text": as_json(stream.recipe.without(OF_INPUTS)),
+        "text": stream.recipe.without(OF_INPUTS),
         "values": "float32",
         "certificate": None,
         "progress": {"rows": report.rows, "cumulative_loss": report.cumulative_loss, "mistakes": report.mistakes,

@@ -19,7 +19,7 @@ from blocksvm.model.solver_state import describe_checkpoint, open_state, save_ch
 from blocksvm.model.versions import versions
 from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.solver import State
-from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, StoreMeta, as_json, typed
+from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, StoreMeta, typed
 from blocksvm.store.recipe import recipe_of
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress, Result, Tally
@@ -107,7 +107,7 @@ def describe_result(plan: Plan, state: State, result: Result, calibration: dict 
         "prior_fingerprint": plan.initial_models.fingerprints[1],
         "idf_fingerprint": getattr(described, "idf_fingerprint", "") or None,
         **({"holdout_fingerprint": held_out} if held_out else {}),
-        "text": as_json(recipe_of(source, dtype)),
+        "text": recipe_of(source, dtype),
         "values": {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes],
         "certificate": None if result.certificate is None else asdict(result.certificate),
         "kernel": None if result.support is None else describe_support(result.support),

@@ -17,7 +17,7 @@ from blocksvm.model.takeover import InitialModels
 from blocksvm.online.methods import get_method
 from blocksvm.solvers.solver import BEST, Method, Solver, StateArray, Task
 from blocksvm.sources.source import Source
-from blocksvm.store.descriptions import CheckpointMeta
+from blocksvm.store.descriptions import CheckpointMeta, MethodMeta
 from blocksvm.training.partition import BlockPlan, plan_blocks, take_state
 from blocksvm.training.schedule import Schedule
 from blocksvm.training.settings import TrainSettings
@@ -68,11 +68,8 @@ class Plan:
         packed = self.solver.packed and source.chunks.words is not None
         if real or packed:
             self.source = source = source.reader(real=real, packed=packed)
-        self.method = {
-            "name": self.solver.name,
-            "learner": settings.learner or self.solver.capabilities.predicts_first,
-            "settings": plain(self.solver.settings),
-        }
+        learner = bool(settings.learner or self.solver.capabilities.predicts_first)
+        self.method = MethodMeta(self.solver.name, learner, plain(self.solver.settings))
         self.budget = Budget(settings.memory, dict(besides or {}))
         self.initial_models.check(self.solver, self.method, settings.bias, self.label_list())
         if self.solver.n_features is None:
@@ -118,7 +115,7 @@ class Plan:
     @property
     def namespace(self) -> str:
         """Under which files hold the solver's state."""
-        return namespace(self.method["name"], self.method["learner"])
+        return namespace(self.method.name, self.method.learner)
 
     @property
     def labels(self) -> Labels | None:
@@ -140,7 +137,7 @@ class Plan:
             or len(self.labels.values) <= MANY
         ):
             return ""
-        numbers = option("targets", "numbers") if self.method["learner"] else option("loss", "epsilon-insensitive")
+        numbers = option("targets", "numbers") if self.method.learner else option("loss", "epsilon-insensitive")
         n = f"{len(self.labels.values):,}"
         return (
             f"the labels are {n} distinct numbers, each taken for a class; where they are real targets, give {numbers}"
@@ -189,21 +186,23 @@ class Plan:
 
     def check_resumed(self, saved: CheckpointMeta, path: Location) -> None:
         """InputError, naming the setting, where the checkpoint belongs to another run."""
-        now = self.describe()
-        if saved.fingerprint != now["fingerprint"]:
+        if saved.fingerprint != self.source.fingerprint:
             raise InputError(
                 f"{path}: belongs to another store than {self.source.name}; remove it or name the right one"
             )
         on_cluster = saved.partition.on_cluster
-        if on_cluster != bool(now["partition"].get("on_cluster")):
+        if on_cluster != bool(self.describe_blocks().get("on_cluster")):
             whose, how = ("a cluster", "with") if on_cluster else ("one machine", "without")
             raise InputError(
                 f"{path}: is of a run on {whose}; resume {how} {option('cluster')}, or start from it with "
                 f"{option('start_from')}"
             )
-        if saved.method.name != now["method"]["name"]:
-            self._other(path, "solver", saved.method.name, now["method"]["name"])
-        for before, ours in ((saved.method.settings, now["method"]["settings"]), (saved.settings, now["settings"])):
+        if saved.method.name != self.method.name:
+            self._other(path, "solver", saved.method.name, self.method.name)
+        for before, ours in (
+            (saved.method.settings, self.method.settings),
+            (saved.settings, self.settings.arithmetic()),
+        ):
             for name, value in before.items():
                 if ours.get(name) != value:
                     self._other(path, name, value, ours.get(name))
