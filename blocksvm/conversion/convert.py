@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ from blocksvm.conversion.factor_counts import (
 from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.number_lines import RowWeights
 from blocksvm.conversion.numbered_rows import rows_of
-from blocksvm.conversion.parallel_parsing import by_threads
+from blocksvm.conversion.parallel_parsing import as_stored, parsed_in_order
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.files.input import names_of_inputs
 from blocksvm.files.output import check_output, scratch_folder, temporary_folder
@@ -431,7 +432,9 @@ class _Split:
             share = EXPANSION / reader.expansion
             limit = LineLimit.share(settings.memory, int(20 * (settings.n_jobs + 2) / share))
             with closing(text.pieces(int(share * self.piece_bytes), limit)) as pieces:
-                batches: Generator = by_threads(reader, pieces, settings.dtype, pool, settings.n_jobs)
+                batches: Generator = parsed_in_order(
+                    reader, pieces, pool, settings.n_jobs, stored=partial(as_stored, dtype=settings.dtype)
+                )
                 with closing(batches):
                     for batch in batches:
                         self.counter.check(batch)

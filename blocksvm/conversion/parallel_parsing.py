@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -15,9 +16,8 @@ from blocksvm.formats.format import BufferPool, ParseBuffer, Reader
 from blocksvm.formats.text.text_source import TextPiece
 
 
-def parsed(reader: Reader, piece: TextPiece, dtype: str, buffer: ParseBuffer | None = None) -> RowBatch:
-    """Rows of a piece, their values as they will be stored: of the dtype wanted, or None where all are 1."""
-    batch = reader.parse(piece, buffer)
+def as_stored(batch: RowBatch, dtype: str) -> RowBatch:
+    """A batch with its values as they will be stored: of the dtype wanted, or None where all are 1."""
     values = None if batch.values is None or (batch.values == 1.0).all() else batch.values.astype(dtype)
     left_out = None if batch.left_out is None else np.unique(batch.left_out)
     return replace(batch, ids=batch.ids.astype(np.int64, copy=False), values=values, left_out=left_out)
@@ -41,18 +41,28 @@ def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int,
             future.cancel()
 
 
-def by_threads(
-    reader: Reader, pieces: Iterable, dtype: str, pool: ThreadPoolExecutor, jobs: int
+def parsed_in_order(
+    reader: Reader,
+    pieces: Iterable[TextPiece | RowPiece],
+    pool: ThreadPoolExecutor,
+    ahead: int,
+    longest: float = math.inf,
+    stored: Callable[[RowBatch], RowBatch] = lambda batch: batch,
 ) -> Generator[RowBatch, None, None]:
-    """Batches of the pieces' rows, parsed by a pool of ``jobs`` threads."""
+    """Batches of the pieces' rows, in their order, parsed by a pool that is at most so many ``ahead``.
+
+    longest: bytes of a piece; a longer one, which is a single line, is parsed by itself: the memory for it is there
+    once.  stored(batch): what is made of each in the thread that parses it.  Whoever takes a batch is done with it when
+    the next one is asked for.
+    """
     spare = BufferPool()
 
     def of_piece(piece) -> tuple[RowBatch, ParseBuffer | None]:
         # that of rows from a file grows with them
         buffer = spare.take(reader, 0) if isinstance(piece, RowPiece) else None
-        return parsed(reader, piece, dtype, buffer), buffer
+        return stored(reader.parse(piece, buffer)), buffer
 
-    for batch, buffer in ordered_map(pool, of_piece, pieces, jobs):
+    for batch, buffer in ordered_map(pool, of_piece, pieces, ahead, lambda piece: getattr(piece, "end", 0) > longest):
         yield batch
         if buffer is not None:
             spare.give_back(buffer)

@@ -17,19 +17,19 @@ from msgspec import structs
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import has_label
 from blocksvm.base.memory import Budget
-from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
+from blocksvm.base.row_batch import RecordCounter, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.base.vectors import side_by_side, width_of
 from blocksvm.conversion.feature_ids import IdIndex
-from blocksvm.conversion.parallel_parsing import ordered_map
+from blocksvm.conversion.parallel_parsing import ordered_map, parsed_in_order
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import Location, location
 from blocksvm.formats import get_format, settled
 from blocksvm.formats.choices import PREDICTED, carried, merge_options
 from blocksvm.formats.file_reader import HDF5, inputs_of, magic_of
-from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
+from blocksvm.formats.format import EXPANSION, ReaderOptions
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.text.text_source import LineLimit, TextPiece
+from blocksvm.formats.text.text_source import LineLimit
 from blocksvm.kernels.rows import Entries
 from blocksvm.model.decision_values import classes_of, decision_pieces, piece_bytes, rows_of_piece
 from blocksvm.model.explanations import Contributions, Explainer, contributions_wanted
@@ -204,16 +204,18 @@ class TextScorer:
         """Scores piece by piece; InputError with file and line for bad text."""
         counter = RecordCounter()
         rows, self.empty = 0, 0
-        with inputs_of(inputs, self.recipe) as text:
+        pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="blocksvm-predict")
+        with inputs_of(inputs, self.recipe) as text, pool:
             recipe = settled(text, self.recipe, self.budget.total)
             reader = reader_of(ReaderOptions(recipe, labelled=False, factors=self.factors))
             share = EXPANSION / reader.expansion
             n_bytes = int(share * self.piece_bytes)
-            for batch in parsed_in_order(reader, text.pieces(n_bytes, self._limit(share)), self.n_jobs, n_bytes):
+            pieces = text.pieces(n_bytes, self._limit(share))
+            for batch in parsed_in_order(reader, pieces, pool, self.n_jobs - 1, n_bytes):
                 counter.check(batch)
                 rows += len(batch)
                 self.empty += batch.origin.n_records - len(batch)
-                labels = batch.label_array()
+                labels = batch.label_array().copy()  # its memory is used again
                 self.coverage.labels += int(np.count_nonzero(has_label(labels)))
                 left_out = 0 if batch.left_out is None else len(batch.left_out)
                 self.coverage.count(left_out, left_out)
@@ -244,16 +246,6 @@ class TextScorer:
         return LineLimit(
             max(int(share * self.piece_bytes), self.budget.left // each), lambda n_bytes: used + each * (n_bytes + 1)
         )
-
-
-def parsed_in_order(reader: Reader, pieces: Iterator[TextPiece], n_jobs: int, n_bytes: int) -> Iterator[RowBatch]:
-    """The rows of the pieces, in their order, parsed by so many threads; one longer than ``n_bytes``, which is a single
-    line, by itself: the memory for it is there once."""
-    if n_jobs == 1:
-        yield from map(reader.parse, pieces)
-        return
-    with ThreadPoolExecutor(n_jobs, thread_name_prefix="blocksvm-predict") as pool:
-        yield from ordered_map(pool, reader.parse, pieces, n_jobs - 1, lambda piece: getattr(piece, "end", 0) > n_bytes)
 
 
 class StoreScorer:
