@@ -482,7 +482,9 @@ def test_a_row_that_is_a_long_list_is_refused(kind, tmp_path, capsys):
     table = pa.table({"label": np.arange(len(column)), "x": column})
     with pa.ipc.new_file(str(tmp_path / "x.arrow"), table.schema) as file:
         file.write_table(table)
-    code, _, err = run_in_process(capsys, split, tmp_path / "x.arrow", tmp_path / "s.h5", "--label", "label")
+    code, _, err = run_in_process(
+        capsys, split, tmp_path / "x.arrow", tmp_path / "s.h5", "--label", "label", "--memory", "64MB"
+    )
     assert code == 2 and "has a row of " in err and "bytes; give --memory " in err, err
 
 
