@@ -23,9 +23,9 @@ OF_TEXT = {
     "criteo": "blocksvm.formats.tables:CRITEO",
 }
 OF_FILES = {  # each recognised by its first bytes, without loading its code (file_reader.py)
-    "npz": "blocksvm.formats.matrices.numpy_files:NPZ",
-    "npy": "blocksvm.formats.matrices.numpy_files:NPY",
-    "h5ad": "blocksvm.formats.matrices.h5ad:H5AD",
+    "npz": "blocksvm.formats.matrices:NPZ",
+    "npy": "blocksvm.formats.matrices:NPY",
+    "h5ad": "blocksvm.formats.anndata:H5AD",
     "parquet": "blocksvm.formats.tables:PARQUET",
     "arrow": "blocksvm.formats.tables:ARROW",
 }

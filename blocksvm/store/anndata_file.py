@@ -54,7 +54,7 @@ class AnnData:
             raise Fault(f"has no X{_elsewhere(file)}")
         self.X = member(file, "X", there)
         self.kind = "array" if there is h5py.Dataset else _text(self.X.attrs.get("encoding-type", "a group"))
-        if self.kind not in ("csr_matrix", "csc_matrix", "array"):
+        if self.kind not in ("csr_matrix", "array"):
             raise Fault(f"its X is stored as {self.kind}, which is not read; write adata with X.tocsr()")
         self.sparse = self.kind != "array"
         parts = [self._dataset(self.X, name) for name in ("indptr", "indices", "data")] if self.sparse else [self.X]
@@ -64,8 +64,11 @@ class AnnData:
         self.n_rows, self.n_columns = (int(n) for n in shape)
         if self.sparse:
             self.indptr, self.indices, self.data = parts
-            n = self.n_columns if self.kind == "csc_matrix" else self.n_rows
-            if self.indptr.shape != (n + 1,) or self.indices.ndim != 1 or self.indices.shape != self.data.shape:
+            if (
+                self.indptr.shape != (self.n_rows + 1,)
+                or self.indices.ndim != 1
+                or self.indices.shape != self.data.shape
+            ):
                 raise ValueError("the parts of X are not as long as they should be")
         self.n_entries = self.data.shape[0] if self.sparse else self.n_rows * self.n_columns
         for part, kinds in zip(parts, ("iu", "iu", "biuf") if self.sparse else ("biuf",), strict=True):
@@ -170,33 +173,21 @@ class AnnData:
             raise Fault(f"its {dataset.name} is of the type {dataset.dtype}; give numbers or strings")
         return lambda first, last: dataset[first:last].astype(np.float64)
 
-    def _ends(self, n: int) -> Iterator[tuple[int, np.ndarray]]:
-        """(first, where it and those after it begin and end) of runs of the n rows, or columns, of a sparse matrix."""
-        for start, stop in self.pieces(n):
+    def _ends(self) -> Iterator[tuple[int, np.ndarray]]:
+        """(first, where it and those after it begin and end) of runs of the rows of a sparse matrix."""
+        for start, stop in self.pieces(self.n_rows):
             ends = self.indptr[start : stop + 1].astype(np.int64)
             if ends[0] < 0 or (np.diff(ends) < 0).any() or ends[-1] > self.n_entries:
                 raise ValueError("its indptr does not rise")
             yield start, ends
 
-    def _across(self, begin: int, end: int) -> list[np.ndarray]:
-        """The places and values of some entries."""
-        return [self.indices[begin:end].astype(np.int64), self.data[begin:end].astype(np.float64)]
-
     def stored(self, n_entries: int) -> Iterator[tuple]:
         """(first, last, lengths, columns, values) of runs of rows of about so many entries; a row at least."""
-        for start, ends in self._ends(self.n_rows):
+        for start, ends in self._ends():
             for first, last in runs(ends, n_entries):
-                more = self._across(int(ends[first]), int(ends[last]))
-                yield start + first, start + last, np.diff(ends[first : last + 1]), *more
-
-    def entries(self, n_entries: int) -> Iterator[list[np.ndarray]]:
-        """[rows, columns, values] of a matrix by columns, so many at a time."""
-        for start, ends in self._ends(self.n_columns):
-            for begin in range(int(ends[0]), int(ends[-1]), n_entries):
-                end = min(begin + n_entries, int(ends[-1]))
-                rows, values = self._across(begin, end)
-                columns = start + np.searchsorted(ends, np.arange(begin, end), side="right") - 1
-                yield [rows, columns, values]
+                part = slice(int(ends[first]), int(ends[last]))
+                columns, values = self.indices[part].astype(np.int64), self.data[part].astype(np.float64)
+                yield start + first, start + last, np.diff(ends[first : last + 1]), columns, values
 
     def dense(self, n_entries: int) -> Iterator[tuple]:
         """The nonzero entries of the rows of a dense matrix."""

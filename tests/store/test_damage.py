@@ -376,13 +376,6 @@ def long_row() -> dict:
             "indices": npy((LONG,), "<i4", zeros), "data": npy((LONG,), "<f4", zeros)}  # fmt: skip
 
 
-def long_column() -> dict:
-    """Of triples whose row is the same."""
-    zeros = bytes(4 * LONG)
-    of_one = {name: npy((LONG,), "<i4", zeros) for name in ("row", "col", "data")}
-    return {"format": npy((), "|S3", b"coo"), **of_one}
-
-
 PICKLE = b"cposix\nsystem\n(S'touch ran'\ntR."
 
 
@@ -408,11 +401,7 @@ PICKLE = b"cposix\nsystem\n(S'touch ran'\ntR."
         (lambda: {"indptr": npy((4,), "<i4", np.array([1, 1, 2, 4], I4).tobytes())}, "does not rise from 0"),
         (lambda: {"indptr": npy((4,), "<u8", np.array([0, 1 << 63, 2, 4], np.uint64).tobytes())}, "does not rise"),
         (lambda: {"indptr": npy((4,), "<i4", np.array([0, 1, 2, 1 << 30], I4).tobytes())}, "does not rise"),
-        (lambda: {"shape": npy((2,), "<i8", np.array([1 << 40, 5]).tobytes()), "format": npy((), "|S3", b"coo"),
-                  "row": npy((4,), "<i4", bytes(16)), "col": npy((4,), "<i4", bytes(16))},
-         "claims 1,099,511,627,776 rows and has 4 entries"),
         (long_row, "has a row of 6,000,000 entries; give --memory"),
-        (long_column, "has a row of 6,000,000 entries; give --memory"),
     ],
 )  # fmt: skip
 def test_claims_of_npz_are_refused_before_memory_is_taken(tmp_path, splits, changed, says):

@@ -2,8 +2,8 @@
 
 A feature's id is its column, from 0.  Labels are a column of a dense matrix (``label``, counted from 1), an array of
 that name beside the matrix in the .npz (numpy.savez), or lie in a file of their own (``labels_from``), numbers or
-strings.  Neither file is read whole: a .npz is decompressed as far as its rows are read, and where it lies by columns
-or as triples sorted on disk (by_row.py); a .npy is mapped.
+strings.  Neither file is read whole: a .npz, whose matrix lies by rows, is decompressed as far as its rows are read; a
+.npy is mapped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 
@@ -31,13 +30,12 @@ from blocksvm.formats.file_reader import (
     runs_of,
 )
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.matrices.by_row import ENTRY, by_row
 from blocksvm.formats.text.text_source import LineLimit
 
 ROWS_AT_ONCE = 1 << 16  # of which the lengths are in memory
 LONGEST_ITEM = 4096  # bytes of a number or label
 DEFLATED = 1032  # times as long as its compressed bytes is the data at most
-ARRAYS = {"csr": ("indptr", "indices"), "csc": ("indptr", "indices"), "coo": ("row", "col")}  # beside the data
+ARRAYS = ("indptr", "indices", "data")  # of a matrix by rows
 CHECKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # how much these can hold is known
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
@@ -127,22 +125,20 @@ def next_labels(source: Mapped | Member | None, n: int) -> np.ndarray | list:
     return np.full(n, np.nan) if source is None else checked_labels(source.take(n), source.where)
 
 
-def ends_of(
-    name: str, indptr: Member | Mapped, n: int, n_entries: int, at_once: int = ROWS_AT_ONCE
-) -> Iterator[tuple[int, np.ndarray]]:
-    """(first, where it and those after it begin and end) of runs of the n rows, or columns, of a compressed matrix."""
+def ends_of(name: str, indptr: Member, n: int, n_entries: int) -> Iterator[tuple[int, np.ndarray]]:
+    """(first, where it and those after it begin and end) of runs of the n rows of a compressed matrix."""
     end = int(indptr.take(1)[0])
     if end != 0:
         raise InputError(f"{name}: its indptr does not rise from 0; save it again")
-    for start in range(0, n, at_once):
-        ends = np.append(end, indptr.take(min(at_once, n - start)).astype(np.int64))
+    for start in range(0, n, ROWS_AT_ONCE):
+        ends = np.append(end, indptr.take(min(ROWS_AT_ONCE, n - start)).astype(np.int64))
         if (np.diff(ends) < 0).any() or ends[-1] > n_entries:
             raise InputError(f"{name}: its indptr does not rise; save it again")
         yield start, ends
         end = int(ends[-1])
 
 
-def as_stored(
+def rows_of_csr(
     name: str, arrays: list[Member], n_rows: int, n_columns: int, n_bytes: int, limit: LineLimit | None
 ) -> Iterator[tuple]:
     """(first row, rows without labels) of runs of a matrix by rows."""
@@ -156,29 +152,6 @@ def as_stored(
                 raise InputError(f"{name}: a column of the rows from {start + first + 1} on is out of range")
             values = data.take(nnz).astype(np.float64)
             yield start + first, SparseRows(np.diff(ends[first : last + 1]), ids, values, np.empty(0))
-
-
-def triples(name: str, layout: str, arrays: list[Member], shape: tuple, at_once: int) -> Iterator[np.ndarray]:
-    """The entries (ENTRY dtype) of a matrix by columns ('csc') or of triples ('coo'), some at a time."""
-    first, second, data = arrays
-
-    def entries(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        entries = np.empty(len(rows), ENTRY)
-        entries["row"], entries["column"], entries["value"] = rows, columns, data.take(len(rows))
-        for axis, key in enumerate(("row", "column")):
-            if len(entries) and not (0 <= entries[key].min() and entries[key].max() < shape[axis]):
-                raise InputError(f"{name}: a {key} is out of range; save it again")
-        return entries
-
-    if layout == "coo":
-        for start in range(0, data.length, at_once):
-            n = min(at_once, data.length - start)
-            yield entries(first.take(n), second.take(n))
-        return
-    for start, ends in ends_of(name, first, shape[1], data.length):
-        for low in range(int(ends[0]), int(ends[-1]), at_once):
-            places = np.arange(low, min(low + at_once, int(ends[-1])))
-            yield entries(second.take(len(places)), start + np.searchsorted(ends, places, side="right") - 1)
 
 
 class Npz(FileFormat):
@@ -195,7 +168,7 @@ class Npz(FileFormat):
                 archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(open_input(name))))
             layout = Member(stack, archive, "format").take(1).tobytes().decode("ascii", "replace")
             layout = "".join(filter(str.isalnum, layout))[:20]
-            if layout not in ARRAYS:
+            if layout != "csr":
                 raise InputError(f"{name}: is stored as {layout}, which is not read; save X.tocsr() instead")
             shape = Member(stack, archive, "shape")
             if shape.length != 2:
@@ -203,24 +176,18 @@ class Npz(FileFormat):
             if shape.dtype.kind not in "iu":
                 raise InputError(f"{name}: its shape is no whole numbers; save it again")
             n_rows, n_columns = shape.take(2).astype(np.int64).tolist()
-            arrays = [Member(stack, archive, key) for key in (*ARRAYS[layout], "data")]
+            arrays = [Member(stack, archive, key) for key in ARRAYS]
             kinds = [array.dtype.kind in allowed for array, allowed in zip(arrays, ("iu", "iu", "biuf"), strict=True)]
             n_entries = arrays[2].length
-            n_first = {"csr": n_rows + 1, "csc": n_columns + 1, "coo": n_entries}[layout]
             if (
                 not all(kinds)
                 or min(n_rows, n_columns) < 0
-                or (arrays[0].length, arrays[1].length) != (n_first, n_entries)
+                or (arrays[0].length, arrays[1].length) != (n_rows + 1, n_entries)
             ):
                 raise InputError(f"{name}: its arrays do not fit together; save it again")
             labels = labels_for(self._labels(stack, archive, options), n_rows, name)
             wrong = self._unlabelled(name, archive, options)
-            if layout == "csr":
-                rows = as_stored(name, arrays, n_rows, n_columns, n_bytes, limit)
-            else:
-                entries = triples(name, layout, arrays, (n_rows, n_columns), max(1, n_bytes // ENTRY.itemsize))
-                rows = by_row(entries, n_rows, n_entries, n_bytes, limit, name)
-            for first, part in rows:
+            for first, part in rows_of_csr(name, arrays, n_rows, n_columns, n_bytes, limit):
                 n = len(part.lengths)
                 if first + n == n_rows:  # what follows may be wrong as a whole
                     for array in arrays:
@@ -233,7 +200,7 @@ class Npz(FileFormat):
         label, members = options["label"], archive.namelist()
         if options["labels_from"] is not None or label is None or f"{label}.npy" in members:
             return ""
-        others = {one.removesuffix(".npy") for one in members} - {"format", "shape", "data", *chain(*ARRAYS.values())}
+        others = {one.removesuffix(".npy") for one in members} - {"format", "shape", *ARRAYS}
         return (
             f"{name}: has no array {label} of the labels; beside the matrix it has "
             f"{', '.join(sorted(others)) or 'none'}; name one by {option('label')}, or a "

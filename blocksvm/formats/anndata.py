@@ -14,7 +14,6 @@ from blocksvm.base.errors import InputError
 from blocksvm.formats.file_reader import ENTRY_BYTES, Features, FileFormat, RowBuffer, SparseRows, finite, require_fit
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.kernels.name_hashes import hash_of
-from blocksvm.formats.matrices.by_row import ENTRY, by_row
 from blocksvm.formats.text.text_source import LineLimit
 from blocksvm.store.anndata_file import AnnData, Fault, Words, opened
 
@@ -34,7 +33,7 @@ class H5ad(FileFormat):
         with opened(name, SPARED + 8 * (n_bytes if limit is None else max(n_bytes, limit.n_bytes)), n_entries) as table:
             labels = None if options.get("label") is None else table.labels(options["label"])
             features, places = features_of(table, name)
-            for first, rows in rows_of_X(table, name, n_entries, n_bytes, limit):
+            for first, rows in rows_of_X(table, name, n_entries, limit):
                 last = first + len(rows.lengths)
                 own = np.full(last - first, np.nan) if labels is None else labels_of(labels(first, last))
                 yield replace(rows, ids=places[rows.ids], labels=own, features=features), last / table.n_rows
@@ -66,30 +65,17 @@ def features_of(table: AnnData, name: str) -> tuple[Features, np.ndarray]:
     return features, places
 
 
-def rows_of_X(
-    table: AnnData, name: str, n_entries: int, n_bytes: int, limit: LineLimit | None
-) -> Iterator[tuple[int, SparseRows]]:
+def rows_of_X(table: AnnData, name: str, n_entries: int, limit: LineLimit | None) -> Iterator[tuple[int, SparseRows]]:
     """(first row, rows whose ids are columns, without labels) of runs of X."""
-    if table.kind == "csc_matrix":
-        yield from by_row(entries_of(table, n_entries), table.n_rows, table.n_entries, n_bytes, limit, name)
-        return
     for first, _, lengths, columns, values in table.stored(n_entries) if table.sparse else table.dense(n_entries):
-        require_within(columns, table.n_columns, "column")
+        require_within(columns, table.n_columns)
         require_fit(int(lengths.max()), limit, name)
         yield first, SparseRows(lengths, columns, values, np.empty(0))
 
 
-def entries_of(table: AnnData, n_entries: int) -> Iterator[np.ndarray]:
-    for rows, columns, values in table.entries(n_entries):
-        require_within(rows, table.n_rows, "row")
-        entries = np.empty(len(rows), ENTRY)
-        entries["row"], entries["column"], entries["value"] = rows, columns, values
-        yield entries
-
-
-def require_within(places: np.ndarray, n: int, what: str) -> None:
-    if len(places) and not (0 <= places.min() and places.max() < n):
-        raise Fault(f"X is damaged (a {what} is out of range); get it again")
+def require_within(columns: np.ndarray, n: int) -> None:
+    if len(columns) and not (0 <= columns.min() and columns.max() < n):
+        raise Fault("X is damaged (a column is out of range); get it again")
 
 
 def labels_of(column: np.ndarray | Words) -> np.ndarray | list:

@@ -1,1 +1,0 @@
-"""Formats of matrices: rows of numbers by column."""
