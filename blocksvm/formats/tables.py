@@ -83,6 +83,7 @@ BLANKS = b" \t\r"
 WHOLE = 1 << 30  # bytes of a block of text, above those of a piece
 # bytes of a piece that a cell, or an item of a list, and a byte of a word in columns stand for, by their memory
 CELL_BYTES, WORD_BYTES = 9, 6
+AT_ONCE = 4  # pieces that are decoded at once: a column takes some microseconds, however few its rows are
 BUFFER = 1 << 16  # bytes of each column of a Parquet file that are read at a time
 DECIDING, LONGEST_SHARE = 1 << 20, 60  # bytes of the first rows, and parts of the memory of which one may take one
 SMALL_DICTIONARY = 16  # a Parquet file's own dictionary is taken with each batch up to such a part of a piece
@@ -144,7 +145,7 @@ class RowMaker:
         for name, old, size, n in zip(Words._fields, self.words, sizes, used, strict=True):
             new = old
             if len(old) < size or not kept:
-                new = self.buffer.take(f"words' {name}", max(size, 2 * len(old)), old.dtype.type)
+                new = self.buffer.take(f"words' {name}", max(1, size, 2 * len(old)), old.dtype.type)
                 if kept:
                     new[:n] = old[:n]
             arrays.append(new)
@@ -729,23 +730,24 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit 
         columns = columns_of(name, file.schema_arrow, options, False)
     wanted = wanted_columns(columns)
     groups = [about.row_group(k) for k in range(about.num_row_groups)]
-    sizes, small = np.zeros(len(groups)), {}
+    sizes, text, small = np.zeros(len(groups)), 0, {}
     for k, group in enumerate(groups):
         for chunk in map(group.column, range(group.num_columns)):
             path = chunk.path_in_schema
             if path.partition(".")[0] not in wanted:
                 continue
             sizes[k] += chunk.total_uncompressed_size
+            text += chunk.total_uncompressed_size * (chunk.physical_type == "BYTE_ARRAY" or "." in path)
             if chunk.physical_type == "BYTE_ARRAY" and "." not in path and path != options["label"]:
                 has = chunk.has_dictionary_page
                 stored = chunk.data_page_offset - chunk.dictionary_page_offset if has else n_bytes
                 small[path] = small.get(path, True) and SMALL_DICTIONARY * stored < n_bytes
         require_memory(sizes[k], f"{name}: row group {k} takes", "row groups", limit)
-    row_bytes = sizes.sum() / max(1, about.num_rows) + CELL_BYTES * len(wanted)
+    row_bytes = text / max(1, about.num_rows) + CELL_BYTES * len(wanted)
     dictionaries = [path for path, own in small.items() if own]  # strings that the file has once are read once
     with pa.parquet.ParquetFile(name, metadata=about, read_dictionary=dictionaries, **reading) as file:
         done = 0
-        for batch in file.iter_batches(max(1, int(n_bytes / row_bytes)), columns=wanted, use_threads=False):
+        for batch in file.iter_batches(max(1, int(AT_ONCE * n_bytes / row_bytes)), columns=wanted, use_threads=False):
             done += len(batch)
             yield columns, batch, done / max(1, about.num_rows)
 
@@ -790,8 +792,9 @@ def pieces_of(batch, n_bytes: int, limit: LineLimit | None, name: str) -> Iterat
         yield batch
         return
     row_bytes = np.zeros(len(batch), np.int64)
-    for column in batch.columns:
-        row_bytes += lengths_of(column)
+    for k, type_ in enumerate(batch.schema.types):
+        plain = pa.types.is_primitive(type_) or pa.types.is_dictionary(type_)
+        row_bytes += CELL_BYTES if plain else lengths_of(batch.column(k))
     longest = int(row_bytes.max()) // WORD_BYTES  # as a line of text takes them
     if limit is not None and longest > limit.n_bytes:
         need = option("memory", Bytes(10**6 * -(-limit.memory_for(longest) // 10**6)))
@@ -833,10 +836,12 @@ def items_of(column) -> tuple:
 
 
 def floats(column) -> np.ndarray:
-    """A column of numbers as float64 (n,), nan where there is none."""
-    if pa.types.is_decimal(column.type):  # whose own cast is not the nearest float64
-        column = column.cast(pa.string())
-    return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    """A column of numbers as an array (n,), nan where there is none."""
+    if not pa.types.is_integer(column.type) and not pa.types.is_floating(column.type):
+        if pa.types.is_decimal(column.type):  # whose own cast is not the nearest float64
+            column = column.cast(pa.string())
+        column = column.cast(pa.float64())
+    return column.to_numpy(zero_copy_only=False)
 
 
 class ArrowReader:
@@ -906,7 +911,7 @@ class ArrowReader:
             return np.full(len(batch), np.nan)
         column = batch.column(layout.label)
         if is_number(column.type) and not words:
-            numbers = floats(column) + 0.0  # -0 is 0
+            numbers = floats(column).astype(np.float64) + 0.0  # -0 is 0
             if (np.abs(numbers) >= EXACT).any() and not pa.types.is_floating(column.type):
                 exact_values = np.array(column.to_pylist(), dtype=object)
                 exact(numbers, exact_values, f"{added('categorical', options, options['label'])} takes labels as words")
@@ -941,12 +946,13 @@ def list_entries(maker: RowMaker, column, j: int) -> tuple[np.ndarray, np.ndarra
     rows, items = items_of(column)
     if role == MAP:
         keys, values = items
-        return rows, coded(maker, keys, j), floats(values)
+        return rows, coded(maker, keys, j), floats(values).astype(np.float64)
     if role == BAG:
         return rows, coded(maker, items, j), np.ones(len(rows))
     lengths = np.bincount(rows, minlength=len(column))
+    values = floats(items).astype(np.float64)
     first = maker.codes_of_names([f"{maker.layout.names[j]}[{k}]" for k in range(int(lengths.max(initial=0)))])
-    return rows, first + np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths), floats(items)
+    return rows, first + np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths), values
 
 
 PARQUET = ArrowFiles("parquet", "a Parquet table", parquet_batches)

@@ -319,25 +319,29 @@ def columns_to_rows(order, numbers, codes, more_ends, more_codes, more_values, w
     indptr[0] = 0
     for r in range(n_rows):
         begin = filled
+        finite = True
         for k in range(order.shape[0]):
             j = order[k]
-            word, value = j, 1.0
+            word, value, there = j, 1.0, True
             if j >= 0:
-                value = numbers[j, r]
-                if value != value or value == 0.0:
-                    continue
+                value = numbers[np.uint64(j), np.uint64(r)]
+                there = (value == value) & (value != 0.0)
+                finite &= abs(value) != np.inf
             else:
-                word = codes[-1 - j, r]
-                if word < 0:
-                    continue
-            ids[filled] = word_ids[word]
-            values[filled] = value
+                word = np.int64(codes[np.uint64(-1 - j), np.uint64(r)])
+                there = word >= 0
+                word = max(word, 0)
+            at = np.uint64(filled)  # what is not there is written over by the next one, without a branch
+            ids[at] = word_ids[np.uint64(word)]
+            values[at] = value
             if named:
-                firsts[filled] = word_firsts[word]
-                lasts[filled] = word_lasts[word]
-            filled += 1
-            if abs(value) == np.inf:
-                return r, NOT_FINITE, filled - 1, largest
+                firsts[at] = word_firsts[np.uint64(word)]
+                lasts[at] = word_lasts[np.uint64(word)]
+            filled += there
+        if not finite:
+            for k in range(begin, filled):
+                if abs(values[k]) == np.inf:
+                    return r, NOT_FINITE, k, largest
         if longest:
             for k in range(more_ends[r], more_ends[r + 1]):
                 word, value = more_codes[k], more_values[k]
