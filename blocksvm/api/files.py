@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -30,7 +30,7 @@ LABELS, SCORES, PROBABILITIES = KINDS = ("labels", "scores", "probabilities")
 
 
 def write_store(
-    inputs: str | Path | Iterable[str | Path],
+    inputs: Any,
     store: str | Path,
     *,
     holdout_store: str | Path | None = None,
@@ -40,7 +40,8 @@ def write_store(
     """Convert text, tables or matrices to a store (and a second one of held-out rows); returns its description,
     as ``blocksvm info --json`` writes it (n_samples, n_features, n_nonzeros, labels with their numbers of rows, ...).
 
-    inputs: a path or several, plain or compressed, or "-" for standard input; progress is called with a
+    inputs: a path or several, plain or compressed, or "-" for standard input; or a table in memory (anything with
+    ``__arrow_c_stream__``), or an iterable of such or of Arrow's record batches; progress is called with a
     ``SplitProgress`` after each piece; settings: named as the options of ``blocksvm split`` are, those of the format
     among them (``write_store("t.csv", "t.h5", label="y", bits=20)``).  Raises InputError for anything wrong with them,
     for outputs that exist (without ``overwrite``) or cannot be written, and where memory or disk space do not suffice.
@@ -56,7 +57,7 @@ def write_store(
     else:
         common = {name: given.pop(name) for name in COMMON if name in given}
         chosen = settings_of_store(given.pop("like"), common, options, like=True, **given)
-    return as_json(split_rows(names_of_inputs(inputs), store, chosen, holdout_store, progress))
+    return as_json(split_rows(inputs, store, chosen, holdout_store, progress))
 
 
 @one_run()

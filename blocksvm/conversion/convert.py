@@ -35,12 +35,11 @@ from blocksvm.conversion.number_lines import RowWeights
 from blocksvm.conversion.numbered_rows import rows_of
 from blocksvm.conversion.parallel_parsing import as_stored, parsed_in_order
 from blocksvm.conversion.spool import Spool, require_space
-from blocksvm.files.input import names_of_inputs
 from blocksvm.files.output import check_output, scratch_folder, temporary_folder
 from blocksvm.files.paths import READ_AHEAD, Location, is_url, location, one_run
 from blocksvm.formats import AUTO, get_format, remarks, settled
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
-from blocksvm.formats.file_reader import inputs_of
+from blocksvm.formats.file_reader import inputs_given, inputs_of
 from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit, TextSource
@@ -125,12 +124,15 @@ def split_rows(
 ) -> StoreMeta:
     """Convert text to a store (and a second one of held-out rows); returns the store's description.
 
-    inputs: a path or several, plain or compressed, or "-" for standard input; progress is called with a
+    inputs: a path or several, plain or compressed, or "-" for standard input, or a table; progress is called with a
     ``SplitProgress`` after each piece.  Raises InputError for anything wrong with them, for outputs that exist (without
     ``overwrite``) or cannot be written, and where memory or disk space do not suffice.  Nothing is left over after an
     error.
     """
-    return _convert(names_of_inputs(inputs), None, store, settings, holdout_store, progress)
+    names = inputs_given(inputs)
+    if isinstance(names, list):
+        return _convert(names, None, store, settings, holdout_store, progress)
+    return _convert(["-"], None, store, settings, holdout_store, progress, table=names)
 
 
 def store_batches(
@@ -241,7 +243,7 @@ def extend(
 
 
 @one_run()
-def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout_store, progress, existing=None):
+def _convert(inputs, batches, store, settings: SplitSettings, holdout_store, progress, existing=None, table=None):
     store = location(store)
     outputs = [store] if holdout_store is None else [store, location(holdout_store)]
     if len({path.resolve() for path in outputs}) < len(outputs):
@@ -259,14 +261,15 @@ def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout
     temp = Path(settings.temp) if settings.temp is not None else temporary_folder(store)
     if not temp.is_dir():
         raise InputError(f"{temp}: no such folder; {option('temp')} names an existing one")
-    return _Split(inputs, batches, outputs, settings, temp, progress, existing).run()
+    return _Split(inputs, batches, outputs, settings, temp, progress, existing, table).run()
 
 
 class _Split:
     """One conversion under way."""
 
-    def __init__(self, inputs, batches, outputs, settings: SplitSettings, temp: Path, progress, existing):
+    def __init__(self, inputs, batches, outputs, settings: SplitSettings, temp: Path, progress, existing, table):
         self.inputs = inputs
+        self.table = table  # in memory, which is read in the place of standard input
         self.batches = batches  # rows that come from elsewhere than the inputs, or None
         self.outputs = outputs
         self.settings = settings
@@ -426,7 +429,7 @@ class _Split:
     def _read(self, pool: ThreadPoolExecutor) -> Generator[RowBatch, None, None]:
         """Batches of the inputs' rows, in their order."""
         settings = self.settings
-        with inputs_of(self.inputs, self.recipe) as text:
+        with inputs_of(self.inputs if self.table is None else self.table, self.recipe) as text:
             reader = self._reader(text)
             # pieces are cut so that their rows fit in what is planned for text
             share = EXPANSION / reader.expansion

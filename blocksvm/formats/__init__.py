@@ -73,6 +73,9 @@ def settled(inputs, recipe, memory: int):
     format_ = get_format(name)
     if recipe.format not in (AUTO, name):
         recipe = replace(recipe, options=carried(recipe.format, name, recipe.options))
+    if hasattr(inputs, "decided"):
+        options = inputs.options = inputs.decided(recipe.options, memory)
+        return replace(recipe, format=name, options=options)
     if hasattr(format_, "decided"):
         options = inputs.options = format_.decided(recipe.options, inputs.names[0], memory)
         return replace(recipe, format=name, options=options)

@@ -8,9 +8,11 @@ takes no memory for a longer one (``require_fit``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 import numpy as np
 from xxhash import xxh3_128
@@ -18,7 +20,7 @@ from xxhash import xxh3_128
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.labels import exact
 from blocksvm.base.row_batch import Origin, RowBatch, runs
-from blocksvm.files.input import open_input, raise_system_error
+from blocksvm.files.input import names_of_inputs, open_input, raise_system_error
 from blocksvm.files.paths import file_size, is_url, location, require_same
 from blocksvm.formats import AUTO, get_format, sniffed
 from blocksvm.formats.choices import KINDS, carried, chosen, is_table
@@ -135,9 +137,26 @@ class FileInputs:
         return size
 
 
-def inputs_of(names: list[str], recipe, stop=lambda: False) -> TextInputs | FileInputs:
+def inputs_given(inputs):
+    """The names of files (a list), or, of a table or batches of one in memory, ``TableInputs``; or InputError."""
+    parts = [inputs] if hasattr(inputs, "__arrow_c_stream__") else inputs
+    if isinstance(parts, str | os.PathLike) or hasattr(parts, "shape") or not isinstance(parts, Iterable):
+        return names_of_inputs(inputs)
+    parts = iter(parts)
+    listed = list(islice(parts, 1))
+    if not any(hasattr(one, name) for one in listed for name in ("__arrow_c_stream__", "__arrow_c_array__")):
+        return names_of_inputs([*listed, *parts])
+    from blocksvm.formats.tables import table_inputs
+
+    return table_inputs(chain(listed, parts))
+
+
+def inputs_of(names, recipe, stop=lambda: False):
     """The inputs as text, or as files of rows where the recipe or the first bytes name a format of files; rows of a
     table whose columns are known may lie in another form."""
+    if not isinstance(names, list):
+        names.options = carried(recipe.format, names.format, recipe.options)
+        return names
     name = recipe.format
     if name == AUTO:
         name = magic_of(names[0])

@@ -14,8 +14,9 @@ table_columns.py; ids are the same in every form.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -69,7 +70,15 @@ from blocksvm.formats.table_columns import (
     remarks,
 )
 from blocksvm.formats.text.row_labels import MISSING, WORDS, are_words, inexact, sentence_of
-from blocksvm.formats.text.text_source import LONE_RETURNS, LineLimit, TextPiece, last_newline, quoted, utf8_lines
+from blocksvm.formats.text.text_source import (
+    LONE_RETURNS,
+    LineLimit,
+    TextPiece,
+    TextSource,
+    last_newline,
+    quoted,
+    utf8_lines,
+)
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPARE
 
 CATEGORIES_GO_ON = np.uint64(0x452821E638D01377)  # a category's hash goes on from another one than that of a number
@@ -953,6 +962,56 @@ def list_entries(maker: RowMaker, column, j: int) -> tuple[np.ndarray, np.ndarra
     values = floats(items).astype(np.float64)
     first = maker.codes_of_names([f"{maker.layout.names[j]}[{k}]" for k in range(int(lengths.max(initial=0)))])
     return rows, first + np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths), values
+
+
+class TableInputs:
+    """A table in memory, or batches that come one after the other, as ``FileInputs`` are of files; readable once."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]):
+        self.names, self.format, self.options = ["the table"], "arrow", {}
+        self.first = next(batches, None)
+        self.batches = batches
+        if self.first is None:
+            raise InputError("the table has no batches of rows")
+
+    def __enter__(self) -> TableInputs:
+        return self
+
+    def __exit__(self, *error) -> None:
+        pass
+
+    def head(self, lines: int = 1) -> bytes:
+        return b""
+
+    def decided(self, requested: Mapping, memory: int) -> dict:
+        """The settings, as ``ArrowFiles`` decides them by the first batch."""
+        return self._files([self.first]).decided(requested, self.names[0], memory)
+
+    def pieces(self, piece_bytes: int, limit: LineLimit, *more, **others) -> Iterator[RowPiece]:
+        source = TextSource(self.names[0], None)
+        pieces = self._files(chain([self.first], self.batches)).pieces(source.name, self.options, piece_bytes, limit)
+        for rows, _ in pieces:
+            yield RowPiece(source, rows, None)
+
+    def _files(self, batches: Iterable[pa.RecordBatch]) -> ArrowFiles:
+        def of(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
+            columns = columns_of(name, self.first.schema, options, False)
+            for batch in batches:
+                yield columns, batch.select(wanted_columns(columns)), None
+
+        return ArrowFiles(self.format, "a table", of)
+
+
+def table_inputs(parts: Iterable) -> TableInputs:
+    """What is read of tables with ``__arrow_c_stream__``, as pyarrow, pandas, polars and DuckDB have them, or of record
+    batches, one after the other."""
+    return TableInputs(chain.from_iterable(map(_batches_of, parts)))
+
+
+def _batches_of(part) -> Iterable[pa.RecordBatch]:
+    if hasattr(part, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(part)
+    return [pa.record_batch(part)]
 
 
 PARQUET = ArrowFiles("parquet", "a Parquet table", parquet_batches)

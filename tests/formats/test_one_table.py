@@ -6,8 +6,10 @@ import re
 
 import numpy as np
 import pytest
+from support.stored_rows import by_name
 from support.training_cases import run_in_process
 
+import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.formats import AUTO, columns_line, remarks, settled
 from blocksvm.formats.file_reader import inputs_of
@@ -276,3 +278,23 @@ def test_what_polars_writes_is_the_same_table(tmp_path):
     assert names_in(rows) == [full, {"c=b": 1.0}, {}, {"on": 1.0, "n": -(2.0**60), "f": -2e-30, "s=grün": 1, "c=a": 1}]
     for path in paths:
         assert read(path)[0] == read(path, recipe)[0] == rows, path
+
+
+def test_tables_in_memory_are_what_their_files_are(tmp_path):
+    """Of pandas, polars and pyarrow, whole or in batches."""
+    pl = pytest.importorskip("polars")
+    columns = {"n": [7.5, 0.0, None, -2.0], "c": ["a", "b", None, "a"], "label": [1, 0, 1, 0]}
+    table = pa.table(columns)
+    parquet.write_table(table, tmp_path / "t.parquet")
+    given = [str(tmp_path / "t.parquet"), table, pl.DataFrame(columns), pd.DataFrame(columns), table.to_batches(2)]
+    given += [(table.slice(k, 2) for k in (0, 2)), table.to_reader(1)]
+    found = []
+    for inputs in given:
+        meta = blocksvm.write_store(inputs, tmp_path / "s.h5", overwrite=True)
+        found.append((meta["labels"], by_name(tmp_path / "s.h5")))
+    assert all(one == found[0] for one in found)
+    assert found[0][1][0] == (1.0, {"n": 7.5, "c=a": 1.0})
+    with pytest.raises(InputError, match="the table:2: the value of n is not a finite number"):
+        blocksvm.write_store(pa.table({"n": [1.0, np.inf], "label": [1, 0]}), tmp_path / "s.h5", overwrite=True)
+    with pytest.raises(InputError, match="names of files are needed"):
+        blocksvm.write_store(np.eye(3), tmp_path / "s.h5", overwrite=True)
