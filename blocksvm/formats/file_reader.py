@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, islice
 
 import numpy as np
@@ -71,7 +71,7 @@ class SparseRows:
     """Rows as they were read: lengths (n,) int64 >= 0, ids (nnz,) int64, values (nnz,) float64, labels (n,) float64
     with nan or a list with None.
 
-    notes: as of ``RowBatch``; features: where they have names, all of them; ids are their places then, in 0 .. d - 1.
+    features: where they have names, all of them; ids are their places then, in 0 .. d - 1.
     """
 
     lengths: np.ndarray
@@ -79,24 +79,10 @@ class SparseRows:
     values: np.ndarray
     labels: np.ndarray | list
     features: Features | None = None
-    notes: Mapping = field(default_factory=dict)
 
     def name_at(self, entry: int) -> str:
         """The name of an entry's feature, if it has one."""
         return self.features.name(int(self.ids[entry]))
-
-
-@dataclass(frozen=True)
-class ClosedRows:
-    """Rows that are as a ``RowBatch`` of the reading has them, without a fault."""
-
-    labels: np.ndarray | list
-    indptr: np.ndarray
-    ids: np.ndarray
-    values: np.ndarray
-    names: tuple | None
-    largest: float
-    notes: Mapping = field(default_factory=dict)
 
 
 class FileInputs:
@@ -234,12 +220,12 @@ class RowBuffer(ParseBuffer):
 
 
 class FileReader:
-    """Payloads to rows; ``rows_of(payload, reading, buffer)`` gives ``SparseRows``, or ``ClosedRows``, or raises
-    ``RowFault``.  They may lie in memory of the buffer."""
+    """Payloads to rows; ``rows_of(payload, reading, buffer)`` gives ``SparseRows``, or raises ``RowFault``.
+    They may lie in memory of the buffer."""
 
-    def __init__(self, reading: ReaderOptions, rows_of, expansion: int = EXPANSION):
+    def __init__(self, reading: ReaderOptions, rows_of):
         self.reading = reading
-        self.expansion = expansion
+        self.expansion = EXPANSION
         self.rows_of = rows_of
 
     def buffer(self, n_bytes: int) -> RowBuffer:
@@ -253,13 +239,6 @@ class FileReader:
             rows = self.rows_of(piece.payload, self.reading, buffer)
         except RowFault as wrong:
             rows, fault = wrong.before, (len(wrong.before.lengths), str(wrong))
-        if isinstance(rows, ClosedRows):
-            n = len(rows.indptr) - 1
-            origin = Origin(piece.source, piece.fraction, n, np.arange(n))
-            return RowBatch(
-                rows.labels, rows.indptr, rows.ids, rows.values, origin, names=rows.names, largest=rows.largest,
-                notes=rows.notes,
-            )  # fmt: skip
         n = len(rows.lengths)
         indptr = np.append(0, np.cumsum(rows.lengths, dtype=np.int64))
         ids, values, labels, features = rows.ids, rows.values, rows.labels, rows.features
@@ -283,7 +262,6 @@ class FileReader:
         origin = Origin(piece.source, piece.fraction, n, np.arange(done))
         return RowBatch(
             labels[:done], indptr[: done + 1], ids, values[:nnz], origin, names=names, fault=fault, largest=largest,
-            notes=rows.notes,
         )  # fmt: skip
 
     def _row_fault(self, code: int, rows: SparseRows, entry: int) -> str:

@@ -240,10 +240,15 @@ class Cells(NamedTuple):
     ends: np.ndarray
     k: int
     n: int
+    quote: int = NO_QUOTE
 
     def token(self, j: int, r: int) -> bytes:
+        """What a cell has, as ``bounds_of`` finds it."""
         at = j * self.n + r
-        return self.text[self.ends[at] : self.ends[at + 1]].tobytes().strip(BLANKS)
+        cell = self.text[self.ends[at] : self.ends[at + 1]].tobytes()
+        token = cell.strip(BLANKS)
+        quoted_late = len(token) > 1 and token[0] == token[-1] == self.quote and cell[0] != self.quote
+        return token[1:-1] if quoted_late else token
 
 
 def cells_of(arrays: list, n: int) -> Cells:
@@ -322,7 +327,7 @@ class TextLayout(Layout):
             if table is None or len(table) != n:
                 raise InputError("the lines cannot be cut into cells; are its quotes or separators others?")
         batches = table.to_batches()
-        return Cut(len(table), batches[0].columns if batches else [], lines, fault)
+        return Cut(len(table), batches[0].columns if batches else [], lines, fault, self.dialect.quote)
 
     def _table(self, text: np.ndarray) -> pa.Table | None:
         """The columns of some lines; None where one of these is no row."""
@@ -342,11 +347,11 @@ class Cut(NamedTuple):
     columns: list
     lines: np.ndarray | None
     fault: tuple | None
+    quote: int
 
     def cells(self, columns: list[int]) -> Cells:
-        return cells_of(
-            [self.columns[k] for k in columns] if self.n else [pa.array([], pa.binary())] * len(columns), self.n
-        )
+        arrays = [self.columns[k] if self.n else pa.array([], pa.binary()) for k in columns]
+        return cells_of(arrays, self.n)._replace(quote=self.quote)
 
 
 def lone_returns(text: np.ndarray) -> bool:

@@ -20,4 +20,4 @@ def rows_of(batch) -> list[tuple]:
     names, first, last = batch.names
     entries = [(names[f:t].tobytes().decode(), v) for f, t, v in zip(first, last, batch.values.tolist(), strict=True)]
     bounds = zip(batch.indptr[:-1], batch.indptr[1:], strict=True)
-    return [(label, dict(entries[a:b])) for label, (a, b) in zip(batch.labels.tolist(), bounds, strict=True)]
+    return [(label, dict(entries[a:b])) for label, (a, b) in zip(batch.label_array().tolist(), bounds, strict=True)]

@@ -15,17 +15,15 @@ from blocksvm.kernels.text_bytes import NEWLINE
 WORDS = "words"  # in the options of a recipe: labels are words
 AT_ONCE = 1 << 14  # labels that are Python objects at a time
 MISSING = frozenset((b"na", b"n/a", b"nan", b"null"))
-TRUTHS = {b"true": 1.0, b"false": 0.0}  # of tables
+TRUTHS = (b"true", b"false")  # numbers, of tables
 ODD = MISSING | {b"", b"?", b"-", b".", b"none", b"nil", b"inf", b"+inf", b"-inf", b"infinity", b"-infinity"}
 
 
-def label_of(token: bytes, words: bool, truths: bool = False) -> str | float | None:
-    """The label that a token is; None where it is none.  truths: true and false are numbers, 1 and 0."""
+def label_of(token: bytes, words: bool) -> str | float | None:
+    """The label that a token is; None where it is not one."""
     try:
         if words:
             return token.decode()
-        if truths and token.lower() in TRUTHS:
-            return TRUTHS[token.lower()]
         number = np.nan if b"_" in token else float(token)
     except ValueError:
         return None
@@ -63,24 +61,10 @@ def are_words(labels: Iterable[tuple[int, bytes]], cure: str = "") -> bool:
     return bool(word) or bool(odd and not (number or truth))
 
 
-def without_missing(text: np.ndarray, spans: np.ndarray) -> np.ndarray:
-    """``spans`` (n, 2) of labels, in which those that say that there is none (na, nan, ...) are (0, 0)."""
-    sizes = spans[:, 1] - spans[:, 0]
-    rows = np.flatnonzero((sizes >= 2) & (sizes <= 4) & (text[spans[:, 0]] | 32 == ord("n")))
-    absent = [row for row in rows.tolist() if text[spans[row, 0] : spans[row, 1]].tobytes().lower() in MISSING]
-    if absent:
-        spans = spans.copy()
-        spans[absent] = 0
-    return spans
+def labels_at(text: np.ndarray, spans: np.ndarray, words: bool) -> tuple:
+    """(labels of the rows, None, or (row, sentence) of the first label that is not one).
 
-
-def labels_at(
-    text: np.ndarray, spans: np.ndarray, words: bool, clean=bytes.strip, cure: str = "", truths: bool = False
-) -> tuple:
-    """(labels of the rows, None, or (row, sentence) of the first label that is none).
-
-    text[spans[r, 0]:spans[r, 1]] is that of row r, nothing where it has none; clean(token): what of it is the label;
-    cure: what takes labels as words; truths: as of ``label_of``.
+    text[spans[r, 0]:spans[r, 1]] is that of row r, nothing where it has none.
     """
     labels = [] if words else np.empty(len(spans))
     begin = 0
@@ -89,21 +73,20 @@ def labels_at(
             begin += numbers_at(text, spans[begin:], labels[begin:])
         known: dict[bytes, object] = {b"": None}
         for row, (start, stop) in enumerate(spans[begin : begin + AT_ONCE].tolist(), begin):
-            token = clean(text[start:stop].tobytes())
+            token = text[start:stop].tobytes().strip()
             if token not in known:
-                known[token] = label_of(token, words, truths)
+                known[token] = label_of(token, words)
                 if known[token] is None:
-                    return labels[:row], (row, sentence_of(token, words, cure))
+                    return labels[:row], (row, sentence_of(token, words))
             begin = row + 1
             if words:
                 labels.append(known[token])
             else:
                 labels[row] = np.nan if known[token] is None else known[token]
-                if token.lower() not in TRUTHS:
-                    break  # the next ones may be plain numbers
+                break  # the next ones may be plain numbers
     if words:
         return labels, None
-    wrong = inexact(labels, lambda row: text[slice(*spans[row].tolist())].tobytes(), cure)
+    wrong = inexact(labels, lambda row: text[slice(*spans[row].tolist())].tobytes(), "")
     return (labels, None) if wrong is None else (labels[: wrong[0]], wrong)
 
 
