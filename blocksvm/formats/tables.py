@@ -93,6 +93,7 @@ WHOLE = 1 << 30  # bytes of a block of text, above those of a piece
 # bytes of a piece that a cell, or an item of a list, and a byte of a word in columns stand for, by their memory
 CELL_BYTES, WORD_BYTES = 9, 6
 AT_ONCE = 4  # pieces that are decoded at once: a column takes some microseconds, however few its rows are
+POOL = pa.system_memory_pool()  # the others keep some 30 MB of what was given back
 BUFFER = 1 << 16  # bytes of each column of a Parquet file that are read at a time
 DECIDING, LONGEST_SHARE = 1 << 20, 60  # bytes of the first rows, and parts of the memory of which one may take one
 SMALL_DICTIONARY = 16  # a Parquet file's own dictionary is taken with each batch up to such a part of a piece
@@ -334,7 +335,7 @@ class TextLayout(Layout):
         if not len(text):
             return pa.table({})
         try:
-            return pa.csv.read_csv(pa.py_buffer(text), **self.cutting)
+            return pa.csv.read_csv(pa.py_buffer(text), memory_pool=POOL, **self.cutting)
         except pa.ArrowInvalid:
             return None
 
