@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.base.errors import InputError, option
-from blocksvm.cli.console import Parser, run, size
-from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_format, add_objects, add_settings, add_threads, chosen_values, n_threads
+from blocksvm.base.errors import InputError
+from blocksvm.base.memory import MEMORY
+from blocksvm.base.settings import Setting
+from blocksvm.cli.console import Parser, run
+from blocksvm.cli.json_output import emit_json
+from blocksvm.cli.options import (
+    FORMAT_OF_MODEL,
+    OVERWRITE,
+    THREADS,
+    add_objects,
+    add_settings,
+    chosen_values,
+    json_of,
+    n_threads,
+)
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.formats.choices import PREDICTED, all_choices
 
+ROWS = Setting("n", "rows to ask for", 100, int, least=1, metavar="N")
 EPILOG = """Rows that have a label are passed over. A row's number counts the rows from 1 in
 the order of reading.
 
@@ -28,23 +40,17 @@ def parser() -> Parser:
     )
     p.add_argument("model", metavar="MODEL.h5", help="a model of classes, by train, stream or import")
     p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the rows' numbers, one a line")
-    p.add_argument("-n", type=int, default=100, metavar="N", help="rows to ask for (default 100)")
-    add_format(p.add_argument_group("the pool"), "that of the training data")
+    p.add("which rows", ROWS)
+    p.add("the pool", FORMAT_OF_MODEL)
     add_settings(p, "where the pool is written otherwise than the training data", all_choices(), PREDICTED)
-    what = p.add_argument_group("what to write")
-    add_json(what, "the rows and their margins")
-    what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
-    machine = p.add_argument_group("the machine")
-    machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
-    add_threads(machine)
+    p.add("what to write", json_of("the rows and their margins"), OVERWRITE)
+    p.add("the machine", MEMORY, THREADS)
     add_objects(p)
     return p
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    if options.n < 1:
-        raise InputError(f"{option('n', options.n)}: must be 1 or more")
     outputs = outputs_of(options, [options.model, options.pool], {"rows": options.output})
     import numpy as np
 

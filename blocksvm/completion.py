@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from inspect import signature
 
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, option_string
 from blocksvm.cli.commands import COMMANDS, module_of
 from blocksvm.cli.console import Parser, run
 
@@ -35,7 +35,6 @@ def parser() -> Parser:
 def commands() -> argparse.ArgumentParser:
     """One parser of all commands; those that have other options for each solver have the options of all."""
     from blocksvm.base.settings import Setting, Settings
-    from blocksvm.cli.options import add_settings
     from blocksvm.online.learner import COMMON_SETTINGS, SHARED
     from blocksvm.online.methods import NAMES, get_method
 
@@ -48,13 +47,12 @@ def commands() -> argparse.ArgumentParser:
     for name, summary in COMMANDS.items():
         make = module_of(name).parser
         of_solvers = "settings" in signature(make).parameters
-        parents = [make("the solver", Settings()) if of_solvers else make()]
-        if of_solvers:
-            more = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
-            left_out = COMMON_SETTINGS.names() if name == "regret" else ()
-            add_settings(more, "settings", Settings(tuple(settings.values())).without(*left_out))
-            parents.append(more)
-        subparsers.add_parser(name, help=summary, parents=parents, add_help=False)
+        parser = make("the solver", Settings()) if of_solvers else make()
+        left_out = COMMON_SETTINGS.names() if name == "regret" else ()
+        known = parser._option_string_actions
+        of_all = [one for one in settings.values() if one.name not in left_out and option_string(one.name) not in known]
+        parser.add_unchecked("settings", of_all if of_solvers else ())
+        subparsers.add_parser(name, help=summary, parents=[parser], add_help=False)
     return whole
 
 

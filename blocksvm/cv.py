@@ -6,17 +6,19 @@ import math
 import sys
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.settings import Settings
-from blocksvm.cli.console import Interrupted, Parser, catch_signals, duration, run, seed, size
-from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.base.settings import Setting, Settings
+from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, value_of
+from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
+    FIGURE,
+    OVERWRITE,
+    THREADS,
     UNCONVERGED,
     add_objects,
     add_settings,
-    add_threads,
     chosen_values,
+    json_of,
     unlimited,
-    value_of,
 )
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.problems.problem_settings import WITH_CLASSES
@@ -28,9 +30,21 @@ EXAMPLES = """examples:
   blocksvm cv store.h5 --groups authors.txt     (an author's rows stay together)
 """
 OF_PROBLEM = [name for name in WITH_CLASSES.names() if name not in ("C", "lam")]
-TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 SOLVERS = ("dual-cd", "newton", "auto")
-CHOICES = ("accuracy", "auc", "loss", "rmse")
+FOLDS = (
+    Setting("folds", "number of folds", 5, int, least=2, metavar="K"),
+    Setting("C", "values of C, or N values from LOW to HIGH by equal factors (default "
+            "0.01,0.03,0.1,0.3,1,3,10,30)", None, lambda text: path_of(text), metavar="C,C,...|LOW:HIGH:N"),
+    Setting("groups", "file with a line for each row; rows of equal lines go to one fold", None, str, metavar="FILE"),
+    Setting("at_once", "values of C trained in one reading, if the memory allows", 3, int, least=1, metavar="N"),
+)  # fmt: skip
+SOLVER = Setting("solver", "as for train", SOLVERS[0], str, SOLVERS)
+EPSILON = Setting(
+    "epsilon", "for regression: largest error that costs nothing (default 0.1)", None, least=0.0, metavar="E"
+)
+SELECT = Setting("select", "measure by which C is chosen (default accuracy; for real targets rmse)", None, str,
+                 ("accuracy", "auc", "loss", "rmse"))  # fmt: skip
+REFIT = Setting("refit", "train on all rows with the chosen C, and write the model", None, str, metavar="MODEL.h5")
 
 
 def parser() -> Parser:
@@ -39,30 +53,13 @@ def parser() -> Parser:
         "rows outside of the fold, and scored on the rows in it.", EXAMPLES,
     )  # fmt: skip
     p.add_argument("store", metavar="STORE.h5", help="the store, made by blocksvm split")
-    what = p.add_argument_group("folds and values of C")
-    what.add_argument("--folds", type=int, default=5, metavar="K", help="number of folds (default 5)")
-    what.add_argument("-C", metavar="C,C,...|LOW:HIGH:N", help="values of C, or N values from LOW to HIGH by equal "
-                      "factors (default 0.01,0.03,0.1,0.3,1,3,10,30)")  # fmt: skip
-    what.add_argument(
-        "--groups", metavar="FILE", help="file with a line for each row; rows of equal lines go to one fold"
-    )
-    what.add_argument("--at-once", type=int, default=3, metavar="N",
-                      help="values of C trained in one reading, if the memory allows (default 3)")  # fmt: skip
-    p.add_argument("--solver", choices=SOLVERS, default=SOLVERS[0], help="as for train (default dual-cd)")
-    add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass"))
-    p.add_argument("--epsilon", metavar="E", help="for regression: largest error that costs nothing (default 0.1)")
-    add_settings(p, "the runs", RUN_SETTINGS, None, TYPES)
-    machine = p.add_argument_group("the machine")
-    add_threads(machine)
+    p.add("folds and values of C", *FOLDS)
+    p.add("the solver", SOLVER)
+    add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass") + (EPSILON,))
+    add_settings(p, "the runs", RUN_SETTINGS)
+    p.add("the machine", THREADS)
     add_objects(p)
-    then = p.add_argument_group("what to write")
-    then.add_argument(
-        "--select", choices=CHOICES, help="measure by which C is chosen (default accuracy; for real targets rmse)"
-    )
-    then.add_argument("--refit", metavar="MODEL.h5", help="train on all rows with the chosen C, and write the model")
-    add_json(then, "all figures")
-    then.add_argument("--figure", metavar="FILE.png", help="draw the figures (needs matplotlib)")
-    then.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    p.add("what to write", SELECT, REFIT, json_of("all figures"), FIGURE, OVERWRITE)
     return p
 
 
@@ -78,9 +75,7 @@ def values_of(text: str) -> list[float]:
     return [float(f"{least * (largest / least) ** (k / (n - 1)):g}") for k in range(n)]
 
 
-def path_of(text: str | None) -> list[float] | None:
-    if text is None:
-        return None
+def path_of(text: str) -> list[float]:
     try:
         return values_of(text)
     except ValueError:
@@ -105,7 +100,6 @@ def main(arguments: list[str]) -> int:
     options, of_loss = parsed(arguments)
     from blocksvm.files.output import written_whole
 
-    path = path_of(options.C)
     named = {"model": options.refit, "figure": options.figure}
     outputs = outputs_of(options, [options.store, options.groups], named)
     settings = {name: getattr(options, name, None) for name in ("solver", *OF_PROBLEM, "epsilon", *of_loss.names())}
@@ -117,7 +111,7 @@ def main(arguments: list[str]) -> int:
 
     with Store(options.store) as store:
         check_select(options.select, store, settings.get("loss"))
-        cv = validated(options, store, path or PATH, stop=stop, **settings)
+        cv = validated(options, store, options.C or PATH, stop=stop, **settings)
         if cv.status == "interrupted":
             raise Interrupted("interrupted; no results were written")
         best = cv.best(options.select)

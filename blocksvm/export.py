@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.cli.console import Parser, run, size
+from blocksvm.base.memory import MEMORY
+from blocksvm.base.settings import Setting
+from blocksvm.cli.console import Parser, run
+from blocksvm.cli.options import OVERWRITE
 
 FORMATS = ("liblinear", "table", "parquet", "sklearn", "onnx")
+OPTIONS = (
+    Setting("format", "liblinear; table or parquet (weights by feature); sklearn (an estimator, or a Pipeline from "
+            "texts or dicts of columns); onnx", None, str, FORMATS, metavar="|".join(FORMATS)),
+    Setting("names", "for table, parquet and sklearn: take the features' names from this store (default: from the "
+            "model)", None, str, metavar="STORE.h5"),
+)  # fmt: skip
 EPILOG = """examples:
   blocksvm export model.h5 model.txt --format liblinear   (its predict reads it)
   blocksvm export model.h5 weights.csv --format table --names store.h5
@@ -18,16 +27,7 @@ def parser() -> Parser:
     p = Parser("export", "Write a linear model in the format of another program.", EPILOG)
     p.add_argument("model", metavar="MODEL.h5", help="a linear model")
     p.add_argument("output", metavar="OUT", help="the file to write")
-    p.add_argument("--format", choices=FORMATS, required=True,
-                   help="liblinear; table or parquet (weights by feature); sklearn (an estimator, or a Pipeline from "
-                   "texts or dicts of columns); onnx")  # fmt: skip
-    p.add_argument(
-        "--names",
-        metavar="STORE.h5",
-        help="for table, parquet and sklearn: take the features' names from this store (default: from the model)",
-    )
-    p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
-    p.add_argument("--overwrite", action="store_true", help="replace an existing OUT")
+    p.add("what to write", *OPTIONS, MEMORY, OVERWRITE, required=("format",))
     return p
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from blocksvm.cli.console import Parser, run, size
+from blocksvm.base.memory import MEMORY
+from blocksvm.cli.console import Parser, run
+from blocksvm.cli.options import OVERWRITE
 from blocksvm.cli.outputs import outputs_of, print_results
 
 EPILOG = """example:
@@ -17,8 +19,7 @@ def parser() -> Parser:
     )  # fmt: skip
     p.add_argument("file", metavar="FILE", help="the model file that LIBLINEAR's train wrote")
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
-    p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
-    p.add_argument("--overwrite", action="store_true", help="replace an existing model")
+    p.add("the machine and the model", MEMORY, OVERWRITE)
     return p
 
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 import sys
 
 from blocksvm.base.errors import InputError, printable
+from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run
-from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import add_objects
+from blocksvm.cli.json_output import emit_json
+from blocksvm.cli.options import OVERWRITE, add_objects, json_of
 from blocksvm.cli.outputs import outputs_of
 from blocksvm.files.paths import location
+
+VERIFY = Setting("verify", "read all of the file and compare it with its checksums", False, bool)
+TOP = Setting("top", "for a model: list the N features of the largest weights, by class", None, int, least=1)
 
 
 def parser() -> Parser:
     p = Parser("info", "Describe a store, a model or a checkpoint.")
     p.add_argument("file", metavar="FILE.h5", help="a store, a model or a checkpoint")
-    p.add_argument("--verify", action="store_true", help="read all of the file and compare it with its checksums")
-    p.add_argument(
-        "--top", type=int, metavar="N", help="for a model: list the N features of the largest weights, by class"
-    )
-    add_json(p, "the description")
-    p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
+    p.add("what to show", VERIFY, TOP, json_of("the description"), OVERWRITE)
     add_objects(p)
     return p
 
@@ -60,8 +59,6 @@ def main(arguments: list[str]) -> int:
 
 def strongest_weights(path, kind: str, n: int) -> list:
     """The n features of the largest weights of a model, by label."""
-    if n < 1:
-        raise InputError(f"--top {n}: must be 1 or more")
     if kind != "model":
         raise InputError(f"{path}: is a {kind}; --top lists the weights of a model")
     from blocksvm.model.feature_names import strongest

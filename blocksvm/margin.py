@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
-from blocksvm.cli.console import Interrupted, Parser, catch_signals, duration, run, seed, size
-from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import UNCONVERGED, add_objects, add_settings, chosen_values, unlimited
+from blocksvm.base.settings import Setting
+from blocksvm.cli.console import Interrupted, Parser, catch_signals, run
+from blocksvm.cli.json_output import emit_json
+from blocksvm.cli.options import (
+    FIGURE,
+    OVERWRITE,
+    UNCONVERGED,
+    add_objects,
+    add_settings,
+    chosen_values,
+    json_of,
+    unlimited,
+)
 from blocksvm.cli.outputs import outputs_of, print_written
-from blocksvm.theory.margin_settings import MARGIN_SETTINGS
+from blocksvm.conversion.split_settings import TEMP
+from blocksvm.theory.settings import MARGIN_SETTINGS
 from blocksvm.training.run_settings import ROUNDING
 
 EXAMPLES = """examples:
   blocksvm margin store.h5
   blocksvm margin store.h5 -C 1 --figure margins.png --support-vectors sv.csv
 """
-TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 LISTED = 10  # support vectors that are printed
+
+SUPPORT_VECTORS = Setting(
+    "support_vectors", "write every support vector: its file and line, label, alpha, margin", None, str,
+    metavar="FILE.csv",
+)  # fmt: skip
 
 
 def parser() -> Parser:
@@ -27,18 +43,10 @@ def parser() -> Parser:
         "mistakes of the perceptron beside Novikoff's bound.", EXAMPLES,
     )  # fmt: skip
     p.add_argument("store", metavar="STORE.h5", help="a store of two classes")
-    add_settings(p, "settings", MARGIN_SETTINGS, None, TYPES)
+    add_settings(p, "settings", MARGIN_SETTINGS)
     add_objects(p)
-    p.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: the system's)")
-    what = p.add_argument_group("what to write")
-    add_json(what, "all figures")
-    what.add_argument("--figure", metavar="FILE.png", help="draw the distribution of the margins (needs matplotlib)")
-    what.add_argument(
-        "--support-vectors",
-        metavar="FILE.csv",
-        help="write every support vector: its file and line, label, alpha, margin",
-    )
-    what.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    p.add("temporary files", replace(TEMP, help="folder for temporary files (default: the system's)"))
+    p.add("what to write", json_of("all figures"), FIGURE, SUPPORT_VECTORS, OVERWRITE)
     return p
 
 

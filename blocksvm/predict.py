@@ -8,18 +8,23 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.cli.console import Parser, run, size
-from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.base.memory import MEMORY
+from blocksvm.base.settings import Setting
+from blocksvm.cli.console import Parser, run
+from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
-    add_cluster,
-    add_format,
+    CLUSTER,
+    FORMAT_OF_MODEL,
+    OVERWRITE,
+    THREADS,
     add_objects,
     add_settings,
-    add_threads,
     chosen_values,
     cluster_of,
     files_named,
+    json_of,
     n_threads,
+    name_of_code,
 )
 from blocksvm.cli.outputs import outputs_of, print_results
 from blocksvm.cli.standard import is_closed
@@ -33,6 +38,15 @@ if TYPE_CHECKING:
 
 SMALL = 1 << 22  # bytes: a piece of text
 LABELS_SHOWN = 10
+WRITTEN = (
+    Setting("scores", "write decision values instead of labels, one a class", False, bool),
+    Setting("probabilities", "write the probability of each label, in rising order of the labels (for models of the "
+            "logistic loss and calibrated ones)", False, bool),
+    Setting("explain", "write the N features that contribute most to each decision value, as name:contribution, and "
+            "the bias", None, int, least=1),
+)  # fmt: skip
+LOSS = Setting("loss", "for probabilities by a loss outside the package: its place, whose code may then run", None,
+               name_of_code, metavar="LOSS")  # fmt: skip
 EPILOG = """Where the rows have labels, accuracy and other measures are printed.
 Without OUTPUT predictions go to standard output and measures to standard error.
 
@@ -50,38 +64,20 @@ def parser() -> Parser:
     p.add_argument("input", metavar="INPUT", help="text with or without labels (- for standard input), a folder or a "
                    "quoted pattern of such files, or a store")  # fmt: skip
     p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the predictions, a line for each row")
-    add_format(p.add_argument_group("the input"), "that of the training data")
+    p.add("the input", FORMAT_OF_MODEL)
     add_settings(p, "where the input is written otherwise than the training data", all_choices(), PREDICTED)
-    what = p.add_argument_group("what to write")
-    which = what.add_mutually_exclusive_group()
-    which.add_argument("--scores", action="store_true", help="write decision values instead of labels, one a class")
-    which.add_argument(
-        "--probabilities", action="store_true",
-        help="write the probability of each label, in rising order of the labels (for models of the logistic loss and "
-        "calibrated ones)",
-    )  # fmt: skip
-    what.add_argument(
-        "--explain", type=int, metavar="N",
-        help="write the N features that contribute most to each decision value, as name:contribution, and the bias",
-    )  # fmt: skip
-    add_json(what, "the measures")
-    what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
-    about = p.add_argument_group("the model")
-    about.add_argument(
-        "--loss",
-        metavar="LOSS",
-        help="for probabilities by a loss outside the package: its place, whose code may then run",
-    )
-    machine = p.add_argument_group("the machine")
-    machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
-    add_threads(machine)
-    add_cluster(p, "score a store", copies=True)
+    p.add("what to write", *WRITTEN, json_of("the measures"), OVERWRITE)
+    p.add("the model", LOSS)
+    p.add("the machine", MEMORY, THREADS)
+    p.add("a cluster, whose workers score a store", *CLUSTER)
     add_objects(p)
     return p
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
+    if options.scores and options.probabilities:
+        raise InputError("--scores and --probabilities: are written one at a time; leave one of them out")
     from blocksvm.model.model_file import describe_model
     from blocksvm.model.probabilities import known_link, link_of
 

@@ -5,18 +5,31 @@ from __future__ import annotations
 import sys
 
 from blocksvm.base.errors import InputError, option_string
-from blocksvm.base.settings import Settings
-from blocksvm.cli.console import Known, Parser, run, seed, size
-from blocksvm.cli.json_output import add_json, emit_json
-from blocksvm.cli.options import SOLVER_WORDS, add_settings, chosen_values, refusal, value_of
+from blocksvm.base.settings import Setting, Settings
+from blocksvm.cli.console import Parser, run, value_of
+from blocksvm.cli.json_output import emit_json
+from blocksvm.cli.options import (
+    FIGURE,
+    OVERWRITE,
+    SOLVER_WORDS,
+    add_settings,
+    chosen_values,
+    json_of,
+    name_of_code,
+    refusal,
+)
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.online import LEARNERS
+from blocksvm.theory.settings import MAX_ROWS, REPLAY
 
 EPILOG = """examples:
   blocksvm regret store.h5 --learner perceptron
   blocksvm regret store.h5 --learner ogd --decay constant --figure regret.png
   blocksvm regret store.h5 --learner pa1 -C 0.1 --json regret.json
 """
+
+LEARNER = Setting("learner", "perceptron, pa1, ogd, fobos, pegasos, ... (train --help lists them)", None, name_of_code,
+                  tuple(LEARNERS), metavar="NAME", also="--solver")  # fmt: skip
 
 
 def parser(learner: str, settings: Settings) -> Parser:
@@ -30,26 +43,10 @@ def parser(learner: str, settings: Settings) -> Parser:
     )
     p.refusal = refusal(learner, settings)
     p.add_argument("store", metavar="STORE.h5", help="the store, made by blocksvm split")
-    method = p.add_argument_group("the learner")
-    method.add_argument(
-        "--learner", "--solver", dest="learner", metavar="NAME", choices=Known(LEARNERS),
-        help="perceptron, pa1, ogd, fobos, pegasos, ... (train --help lists them)",
-    )  # fmt: skip
-    method.add_argument("--average", action="store_true", help="also measure the mean of the weights")
+    p.add("the learner", LEARNER, REPLAY["average"])
     add_settings(p, f"settings of {learner}", settings)
-    rows = p.add_argument_group("the rows")
-    rows.add_argument("--max-rows", type=int, metavar="N", help="only the first N rows (default: all)")
-    rows.add_argument(
-        "--order", default="stored", metavar="NAME",
-        help="order of the rows: stored (default) or shuffled (the default of train)",
-    )  # fmt: skip
-    rows.add_argument("--batch", type=int, default=1, metavar="K", help="for pegasos: rows in a round (default 1)")
-    rows.add_argument("--seed", type=seed, default=0, help="seed of the shuffled order (default 0)")
-    rows.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
-    more = p.add_argument_group("what to write")
-    add_json(more, "the figures and all assumptions")
-    more.add_argument("--figure", metavar="FILE.png", help="draw the figures (needs matplotlib)")
-    more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    p.add("the rows", MAX_ROWS, *REPLAY.without("average"))
+    p.add("what to write", json_of("the figures and all assumptions"), FIGURE, OVERWRITE)
     return p
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run
+from blocksvm.cli.options import OVERWRITE
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.files.paths import location
 
 KINDS = ("png", "svg", "pdf")
+OUTPUT = Setting("output", "write the report as a page, one file that loads nothing else", None, str,
+                 metavar="FILE.html", also="-o")  # fmt: skip
+PICTURE = Setting("figure", "write the charts as a picture: .png, .svg or .pdf", None, str, metavar="FILE")
 EPILOG = """examples:
   blocksvm report run.jsonl -o report.html
   blocksvm report hinge.jsonl logistic.jsonl -o both.html --figure both.png
@@ -21,12 +26,7 @@ def parser() -> Parser:
         EPILOG,
     )  # fmt: skip
     p.add_argument("traces", nargs="+", metavar="TRACE.jsonl", help="files that --log wrote")
-    what = p.add_argument_group("what to make")
-    what.add_argument(
-        "-o", "--output", metavar="FILE.html", help="write the report as a page, one file that loads nothing else"
-    )
-    what.add_argument("--figure", metavar="FILE", help="write the charts as a picture: .png, .svg or .pdf")
-    what.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    p.add("what to make", OUTPUT, PICTURE, OVERWRITE)
     return p
 
 

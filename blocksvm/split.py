@@ -5,20 +5,33 @@ from __future__ import annotations
 import sys
 
 from blocksvm.base.errors import InputError
-from blocksvm.cli.console import Parser, run, seed, size
-from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.base.memory import MEMORY
+from blocksvm.base.settings import Setting
+from blocksvm.cli.console import Parser, run, value_of
+from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
-    add_choices,
-    add_format,
-    add_threads,
+    FORMAT,
+    OVERWRITE,
+    THREADS,
+    add_settings,
     chosen_in,
     files_named,
+    json_of,
     n_threads,
-    value_of,
 )
 from blocksvm.cli.outputs import outputs_of, print_results
+from blocksvm.conversion.split_settings import SPLIT, TEMP
 from blocksvm.files.paths import location
+from blocksvm.formats import settings_offered
+from blocksvm.store.recipe import RECIPE
 
+CHANGES = (
+    Setting("append", "add the rows to the store, by the settings it was made with", False, bool),
+    Setting("append_once", "the same, but skip an input that was added before (the same name, size and content)", False,
+            bool),
+)  # fmt: skip
+HOLDOUT = Setting("holdout", "write this share of the rows, e.g. 0.1, to a second store", None, str,
+                  metavar=("SHARE", "HOLDOUT.h5"), many=2)  # fmt: skip
 EPILOG = """examples:
   blocksvm split train.svm.gz store.h5
   blocksvm split day-*.svm.zst store.h5 --memory 4GB --holdout 0.1 test.h5
@@ -39,82 +52,12 @@ def parser(format_name: str | None = None) -> Parser:
     )
     p.add_argument("inputs", nargs="*", metavar="INPUT", help="files or folders, read one after the other")
     p.add_argument("store", metavar="STORE.h5", help="the store to write, or to add to (--append)")
-    add_changes(p.add_argument_group("changing a store"))
-    add_rows(p.add_argument_group("the rows"))
-    add_choices(p, format_name)
-    outputs = p.add_argument_group("what to write")
-    outputs.add_argument(
-        "--holdout",
-        nargs=2,
-        metavar=("SHARE", "HOLDOUT.h5"),
-        help="write this share of the rows, e.g. 0.1, to a second store",
-    )
-    add_json(outputs, "the description of the store")
-    outputs.add_argument("--overwrite", action="store_true", help="replace existing outputs")
-    machine = p.add_argument_group("the machine")
-    machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
-    add_threads(machine)
-    machine.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: beside the store)")
+    p.add("changing a store", *CHANGES)
+    p.add("the rows", FORMAT, *RECIPE, *SPLIT, defaults=False)
+    add_settings(p, "settings of formats", settings_offered(format_name))
+    p.add("what to write", HOLDOUT, json_of("the description of the store"), OVERWRITE)
+    p.add("the machine", MEMORY, THREADS, TEMP)
     return p
-
-
-def add_changes(changed) -> None:
-    """Add the options that add rows to a store to their group."""
-    changed.add_argument(
-        "--append", action="store_true", help="add the rows to the store, by the settings it was made with"
-    )
-    changed.add_argument(
-        "--append-once",
-        action="store_true",
-        help="the same, but skip an input that was added before (the same name, size and content)",
-    )
-
-
-def add_rows(rows) -> None:
-    """Add the options that say what becomes of the rows to their group."""
-    add_format(rows)
-    rows.add_argument(
-        "--like",
-        metavar="STORE.h5",
-        help="read the rows by the settings, the idf and the scale of that store, e.g. for train --valid",
-    )
-    rows.add_argument("--bits", type=int, metavar="BITS", help="hash feature ids to 2^BITS (default: keep them)")
-    rows.add_argument(
-        "--duplicates",
-        choices=("error", "sum"),
-        help="a feature that occurs twice in a row: an error (default), or sum the values, as always of Vowpal "
-        "Wabbit's text",
-    )
-    rows.add_argument(
-        "--idf",
-        choices=("none", "smooth", "plain"),
-        help="tf-idf: multiply values by ln((1 + rows) / (1 + rows with the feature)) + 1 (smooth), or without the "
-        "ones in the fraction (plain); predict uses the same factors (default none)",
-    )
-    rows.add_argument(
-        "--scale",
-        choices=("none", "max-abs", "deviation"),
-        help="divide the values of each feature by the largest of them, or by their standard deviation with all zeros "
-        "counted, which stay 0; predict divides by the same (default none)",
-    )
-    rows.add_argument(
-        "--normalize",
-        choices=("none", "l2"),
-        help="l2: scale each row to norm 1 (after --idf or --scale, before --min-count; default none)",
-    )
-    rows.add_argument(
-        "--weights", metavar="FILE", help="file of the rows' weights, a number a line, in the order of the rows"
-    )
-    rows.add_argument(
-        "--min-count", type=int, metavar="N", help="drop features that occur in fewer than N rows (default 1)"
-    )
-    rows.add_argument("--dtype", choices=("float32", "float64"), help="precision of the values (default float32)")
-    rows.add_argument(
-        "--codec", choices=("lz4", "none"), default="lz4",
-        help="lz4: compress the rows (default); none: write them as they are, some 1.6 times as large",
-    )  # fmt: skip
-    rows.add_argument("--seed", type=seed, help="seed of the rows' random order (default 0)")
-    rows.add_argument("--keep-order", action="store_true", default=None, help="keep the rows in the order of the text")
 
 
 def main(arguments: list[str]) -> int:
@@ -166,7 +109,7 @@ def split_settings(options, changes: bool, share: float):
         "n_jobs": n_threads(options.threads),
         "temp": None if options.temp is None else Path(options.temp),
         "weights": options.weights,
-        "codec": options.codec,
+        "codec": options.codec or SPLIT["codec"].default,
     }
     recipe, choices = {name: getattr(options, name) for name in COMMON}, chosen_in(options)
     if changes:
@@ -194,8 +137,6 @@ def holdout_of(options, changes: bool):
 
 def check_options(options, changes: bool) -> None:
     """InputError where options do not fit each other, or a number is out of range."""
-    if options.min_count is not None and options.min_count < 1:
-        raise InputError(f"--min-count {options.min_count}: must be 1 or more")
     if not options.inputs:
         what = f"--append: give the text whose rows are added to {options.store}"
         raise InputError(

@@ -4,34 +4,65 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from textwrap import fill
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.settings import Settings
+from blocksvm.base.memory import MEMORY
+from blocksvm.base.settings import SEED, Setting, Settings
 from blocksvm.base.user_code import names_of
-from blocksvm.cli.console import Interrupted, Known, Parser, catch_signals, run, seed, size
-from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, value_of
+from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
+    FORMAT,
+    OVERWRITE,
     SOLVER_WORDS,
-    add_choices,
-    add_format,
+    THREADS,
     add_settings,
-    add_threads,
     chosen_in,
     chosen_values,
     described,
     files_named,
+    json_of,
     n_threads,
+    name_of_code,
     refusal,
-    value_of,
 )
 from blocksvm.cli.outputs import outputs_of, print_next, print_results
 from blocksvm.cli.standard import is_closed
 from blocksvm.files.paths import location
+from blocksvm.formats import settings_offered
 from blocksvm.online import LEARNERS
+from blocksvm.store.recipe import RECIPE
 
 DEFAULT = "auto"
 ONE_ROW = ("label", "score", "length", "final")  # of a report, what is about the row seen last
+LEARNER = Setting("learner", "a learner of the list below (default auto), or several, as pa1,arow", None, name_of_code,
+                  tuple(LEARNERS), metavar="NAME", also="--solver")  # fmt: skip
+HELP_LEARNER = Setting("help_learner", "show the settings of a learner, such as pa1, and exit", None, name_of_code,
+                       tuple(LEARNERS), metavar="NAME")  # fmt: skip
+BIAS = Setting("bias", "append a constant feature of value B (default 0: none)", None, metavar="B")
+LABELS = Setting("labels", "all labels that may occur (default: -1 and 1, or 0 and 1)", None, str, metavar="NEG,POS")
+ROWS = (
+    Setting("skip_bad", "skip malformed lines; they are counted and shown", False, bool),
+    Setting("passes", "passes over the inputs", 1, int, least=1),
+)
+PREDICTIONS = (
+    Setting("predictions", "write what each row was predicted as before learning from it (or -)", None, str,
+            metavar="FILE"),
+    Setting("scores", "write decision values instead of labels, one a class", False, bool),
+    Setting("ask", "with --query: write the rows without a label that it asks for, as FILE:LINE", None, str,
+            metavar="FILE"),
+    Setting("test", "predict with --from MODEL.h5, and learn nothing", False, bool),
+)  # fmt: skip
+SAVING = (
+    Setting("prior", "start from this model and regularise towards it", None, str, metavar="MODEL.h5"),
+    Setting("start_from", "continue the learner of this model where it stopped, with the model's settings, those of "
+            "the rows among them", None, str, metavar="MODEL.h5"),
+    Setting("model", "the model to write at the end, and on Ctrl-C", None, str, metavar="MODEL.h5"),
+    Setting("save_every", "also write the model after every ROWS rows", None, int, least=1, metavar="ROWS"),
+    Setting("log", "write a JSON line for each line of progress", None, str, metavar="TRACE.jsonl"),
+)  # fmt: skip
 EPILOG = """examples:
   blocksvm stream train.svm --model model.h5
   blocksvm stream train.svm --learner pa1,arow,nag -C 0.1
@@ -49,49 +80,16 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
     )  # fmt: skip
     p.refusal = refusal(learner, settings)
     p.add_argument("inputs", nargs="*", metavar="INPUT", help="text, one file or several (default: standard input)")
-    method = p.add_argument_group("the learner")
-    method.add_argument("--learner", "--solver", dest="learner", metavar="NAME", choices=Known(LEARNERS),
-                        help="a learner of the list below (default auto), or several, as pa1,arow")  # fmt: skip
-    method.add_argument(
-        "--help-learner", metavar="NAME", choices=Known(LEARNERS), help="show the settings of a learner, and exit"
-    )
-    method.add_argument(
-        "--bias", type=float, metavar="B", help="append a constant feature of value B (default 0: none)"
-    )
-    method.add_argument("--seed", type=seed, default=0, help="seed of --query (default 0)")
+    p.add("the learner", LEARNER, HELP_LEARNER, BIAS, replace(SEED, help="seed of --query"))
     add_settings(p, f"settings of {learner or 'the learner'}", settings)
-    rows = p.add_argument_group("the rows")
-    add_format(rows)
-    rows.add_argument("--labels", metavar="NEG,POS", help="all labels that may occur (default: -1 and 1, or 0 and 1)")
-    rows.add_argument("--bits", type=int, metavar="B", help="hash feature ids to 2^B (default: a table that grows)")
-    rows.add_argument("--normalize", choices=("none", "l2"), help="l2: scale each row to norm 1 (default none)")
-    rows.add_argument(
-        "--duplicates",
-        choices=("error", "sum"),
-        help="a feature id that occurs twice in a row: an error (default), or sum the values",
+    p.add("the rows", FORMAT, LABELS, *(RECIPE[name] for name in ("bits", "normalize", "duplicates")), defaults=False)
+    p.add("the rows", *ROWS)
+    add_settings(p, "settings of formats", settings_offered(format_name))
+    p.add("predictions", *PREDICTIONS)
+    p.add("starting, watching, saving", *SAVING, json_of("the result of the stream"), OVERWRITE)
+    p.add(
+        "the machine", MEMORY, replace(THREADS, help=THREADS.help.replace("one a processor", "all processors but one"))
     )
-    rows.add_argument("--skip-bad", action="store_true", help="skip malformed lines; they are counted and shown")
-    rows.add_argument("--passes", type=int, default=1, metavar="N", help="passes over the inputs (default 1)")
-    add_choices(p, format_name)
-    what = p.add_argument_group("predictions")
-    what.add_argument("--predictions", metavar="FILE",
-                      help="write what each row was predicted as before learning from it (or -)")  # fmt: skip
-    what.add_argument("--scores", action="store_true", help="write decision values instead of labels, one a class")
-    what.add_argument("--ask", metavar="FILE",
-                      help="with --query: write the rows without a label that it asks for, as FILE:LINE")  # fmt: skip
-    what.add_argument("--test", action="store_true", help="predict with --from MODEL.h5, and learn nothing")
-    more = p.add_argument_group("starting, watching, saving")
-    more.add_argument("--prior", metavar="MODEL.h5", help="start from this model and regularise towards it")
-    more.add_argument("--from", dest="start_from", metavar="MODEL.h5", help="continue the learner of this model where "
-                      "it stopped, with the model's settings, those of the rows among them")  # fmt: skip
-    more.add_argument("--model", metavar="MODEL.h5", help="the model to write at the end, and on Ctrl-C")
-    more.add_argument("--save-every", type=int, metavar="ROWS", help="also write the model after every ROWS rows")
-    more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each line of progress")
-    add_json(more, "the result of the stream")
-    more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
-    machine = p.add_argument_group("the machine")
-    machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
-    add_threads(machine, "all processors but one")
     return p
 
 
@@ -194,8 +192,6 @@ def help_text(name: str) -> str:
 
 def check_options(options, settings: Settings) -> None:
     """InputError where an option is out of range or lacks another one that it needs."""
-    if options.save_every is not None and options.save_every < 1:
-        raise InputError(f"--save-every {options.save_every}: must be 1 or more")
     if options.save_every and not options.model:
         raise InputError("--save-every needs --model MODEL.h5, the file to write")
     if options.ask and chosen_values(options, settings).get("query") is None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.settings import Settings
-from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, seed, size
-from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.base.settings import Setting, Settings
+from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, value_of
+from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
+    OVERWRITE,
+    THREADS,
     UNCONVERGED,
     add_settings,
-    add_threads,
     chosen_values,
     described,
-    value_of,
+    json_of,
+    name_of_code,
 )
 from blocksvm.cli.outputs import outputs_of, print_results
 from blocksvm.structured.settings import ALL_LEARNERS, FEATURES, OF_TASKS, RUN, SCORING
@@ -44,6 +47,11 @@ TASKS = """tasks:
               --quality or --score
 """
 
+TASK = Setting("task", "a task of the list below, or module:attribute", None, name_of_code, metavar="NAME")
+LEARNER = Setting("learner", "perceptron, pa, pa1, pa2, mira (default), frank-wolfe", "mira", name_of_code,
+                  metavar="NAME")  # fmt: skip
+HELP_LEARNER = Setting("help_learner", "show the settings of a learner, and exit", None, name_of_code, metavar="NAME")
+
 
 def overview() -> Parser:
     p = Parser("structure", "Learn outputs with structure: labels of sequences, trees, words of lines.", EXAMPLES)
@@ -54,19 +62,14 @@ def overview() -> Parser:
 def train_parser(declared: Settings, of_task: Settings = Settings()) -> Parser:
     """of_task: the settings of a task from outside."""
     p = Parser("structure train", "Train a learner of outputs with structure, and write its model.", TASKS)
-    p.usual_memory = RUN["memory"].default
     p.add_argument("text", metavar="TEXT", help="text to learn from, plain or compressed, - for standard input")
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
-    p.add_argument("--task", metavar="NAME", help="a task of the list below, or module:attribute")
-    p.add_argument("--learner", metavar="NAME", default="mira",
-                   help="perceptron, pa, pa1, pa2, mira (default), frank-wolfe")  # fmt: skip
-    p.add_argument("--help-learner", metavar="NAME", help="show the settings of a learner, and exit")
-    p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    p.add("the task", TASK, LEARNER, HELP_LEARNER, OVERWRITE)
     add_settings(p, "features", FEATURES)
     add_settings(p, "candidates", SCORING)
     add_settings(p, "the task's settings", of_task)
     add_settings(p, "the learner's settings", declared)
-    add_settings(p, "the run", RUN, None, {"memory": size, "seed": seed})
+    add_settings(p, "the run", RUN)
     return p
 
 
@@ -76,15 +79,12 @@ def model_parser(action: str) -> Parser:
     p.add_argument("text", metavar="TEXT", help="text as that of training, plain or compressed, - for standard input")
     if action == "predict":
         p.add_argument("output", metavar="OUTPUT", help="file for the predictions")
-        p.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
     else:
-        add_json(p, "the figures")
-        p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
-    p.add_argument("--task", metavar="MODULE:ATTRIBUTE", help="for a task of your own: MODULE:ATTRIBUTE as in training")
+        p.add("what to write", json_of("the figures"))
+    p.add("what to write", OVERWRITE)
+    p.add("the task", replace(TASK, help="for a task of your own: MODULE:ATTRIBUTE as in training"))
     add_settings(p, "candidates", SCORING)
-    machine = p.add_argument_group("the machine")
-    machine.add_argument("--memory", type=size, default=size("2GB"), help="memory to use (default 2GB)")
-    add_threads(machine)
+    p.add("the machine", RUN["memory"], THREADS)
     return p
 
 
@@ -92,7 +92,7 @@ def parser() -> Parser:
     """The options of all actions, as a shell completes them."""
     p = train_parser(ALL_LEARNERS)
     p.add_argument("action", choices=tuple(ACTIONS))
-    add_json(p, "evaluate: the figures")
+    p.add("what to write", json_of("evaluate: the figures"))
     return p
 
 

@@ -6,21 +6,23 @@ import sys
 from textwrap import fill
 
 from blocksvm.base.errors import InputError, option_string
-from blocksvm.base.settings import Settings
-from blocksvm.cli.console import Interrupted, Known, Parser, catch_signals, duration, run, seed, size
-from blocksvm.cli.json_output import add_json, emit_json
+from blocksvm.base.settings import Setting, Settings
+from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, value_of
+from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
+    CHECKPOINT,
+    CLUSTER,
+    OVERWRITE,
     SOLVER_WORDS,
+    THREADS,
     UNCONVERGED,
-    add_checkpoint,
-    add_cluster,
     add_objects,
     add_settings,
-    add_threads,
     chosen_values,
+    json_of,
+    name_of_code,
     refusal,
     saved_in,
-    value_of,
 )
 from blocksvm.cli.outputs import outputs_of, print_next, print_results
 from blocksvm.cli.standard import drawing
@@ -29,6 +31,22 @@ from blocksvm.online.methods import NAMES
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
 
+SOLVER = (
+    Setting("solver", "dual-cd (default), or another name of the list below", None, name_of_code, NAMES,
+            metavar="NAME"),
+    Setting("learner", "an online learner of the list below, such as pa1", None, name_of_code, NAMES, metavar="NAME"),
+    Setting("help_solver", "show the settings of a solver or learner, such as pa1, and exit", None, name_of_code, NAMES,
+            metavar="NAME"),
+)  # fmt: skip
+STARTING = (
+    Setting("start_from", "begin from a model or checkpoint of this store, or continue an online learner from its "
+            "model, with its settings", None, str, metavar="MODEL.h5"),
+    Setting("prior", "regularise towards this model instead of 0", None, str, metavar="MODEL.h5"),
+    Setting("calibrate", "fit probabilities to the decision values of five held-out folds", None, str,
+            ("platt", "isotonic")),
+    Setting("valid", "show the accuracy on this store after each outer iteration", None, str, metavar="STORE2.h5"),
+    Setting("log", "write a JSON line for each outer iteration", None, str, metavar="TRACE.jsonl"),
+)  # fmt: skip
 EXAMPLES = """examples:
   blocksvm train store.h5 model.h5
   blocksvm train store.h5 model.h5 -C 0.1 --loss squared-hinge --memory 4GB
@@ -38,7 +56,6 @@ EXAMPLES = """examples:
 The exit status is 3 where the default --max-outer or rounding ends it above
 --tol.
 """
-TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 METHOD = ("bias", "schedule", "working_set", "partition", "block_chunks", "order", "memory", "seed")
 END = ("tol", "max_outer", "max_passes", "max_seconds")
 
@@ -53,30 +70,14 @@ def parser(solver: str, settings: Settings) -> Parser:
     p.refusal = refusal(solver, settings)
     p.add_argument("store", metavar="STORE.h5", help="the store, made by blocksvm split")
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
-    method = p.add_argument_group("the solver")
-    known = Known(NAMES)
-    method.add_argument("--solver", metavar="NAME", choices=known,
-                        help="dual-cd (default), or another name of the list below")  # fmt: skip
-    method.add_argument("--learner", metavar="NAME", choices=known, help="an online learner of the list below")
-    method.add_argument("--help-solver", metavar="NAME", choices=known,
-                        help="show the settings of a solver or learner, and exit")  # fmt: skip
+    p.add("the solver", *SOLVER)
     add_settings(p, f"settings of {solver}", settings)
-    add_settings(p, "the run", RUN_SETTINGS, METHOD, TYPES)
-    add_threads(p.add_argument_group("the machine"))
-    add_cluster(p, copies=True)
+    add_settings(p, "the run", RUN_SETTINGS, METHOD)
+    p.add("the machine", THREADS)
+    p.add("a cluster, whose workers read the store", *CLUSTER)
     add_objects(p)
-    add_settings(p, "when to stop", RUN_SETTINGS, END, TYPES)
-    more = p.add_argument_group("starting, watching, resuming")
-    more.add_argument("--from", dest="start_from", metavar="MODEL.h5", help="begin from a model or checkpoint of this "
-                      "store, or continue an online learner from its model, with its settings")  # fmt: skip
-    more.add_argument("--prior", metavar="MODEL.h5", help="regularise towards this model instead of 0")
-    more.add_argument("--calibrate", choices=("platt", "isotonic"),
-                      help="fit probabilities to the decision values of five held-out folds")  # fmt: skip
-    more.add_argument("--valid", metavar="STORE2.h5", help="show the accuracy on this store after each outer iteration")
-    more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each outer iteration")
-    add_checkpoint(more, "the state of the run")
-    add_json(more, "the result of the run")
-    more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    add_settings(p, "when to stop", RUN_SETTINGS, END)
+    p.add("starting, watching, resuming", *STARTING, *CHECKPOINT, json_of("the result of the run"), OVERWRITE)
     return p
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 
 # settings whose option is not "--" and their name
-OPTIONS = {"C": "-C", "lam": "--lambda", "n_jobs": "--threads", "start_from": "--from"}
+OPTIONS = {"C": "-C", "lam": "--lambda", "n_jobs": "--threads", "start_from": "--from", "n": "-n"}
 
 LONGEST_VALUE = 70  # characters of a table
 NO_VALUE = object()

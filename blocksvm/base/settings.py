@@ -24,7 +24,9 @@ class Setting:
     it is not given, None: off, REQUIRED: there is none; kind: float, int, str, bool (an option without a value), or a
     function that makes the value of what was given and raises InputError for what it is not; choices: the values that
     a str or a number may have; above, least, below, most: the open and closed ends of a number's range; infinite:
-    whether inf is allowed; metavar: what the help text shows in place of the value.
+    whether inf is allowed; metavar: what the help text shows in place of the value; many: on a command line, how many
+    values it has, "?" where it may lack the one, which is then "-", or "append" where it may be repeated; also: a
+    second name of its option.
     """
 
     name: str
@@ -37,7 +39,9 @@ class Setting:
     below: float | None = None
     most: float | None = None
     infinite: bool = False
-    metavar: str | None = None
+    metavar: str | tuple[str, ...] | None = None
+    many: int | str = 1
+    also: str | None = None
 
     def described(self) -> str:
         """The help, the choices and the default in one line."""
@@ -55,8 +59,8 @@ class Setting:
 
     def checked(self, value):
         """The value in its kind; InputError where it is none of that kind, or out of range.  None stays None."""
-        if value is None:
-            return None
+        if value is None or isinstance(value, list) and self.many != 1:
+            return value
         if self.kind is bool:
             if not isinstance(value, bool | int) or value not in (0, 1):
                 raise InputError(f"{option(self.name, value)}: must be True or False")

@@ -13,15 +13,14 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
 
 from blocksvm import __version__
-from blocksvm.base.errors import InputError, nearest, one_of, system_sentence, use_option_names
+from blocksvm.base.errors import InputError, nearest, one_of, option_string, system_sentence, use_option_names
 from blocksvm.base.log import show_with
-from blocksvm.base.memory import BESIDES, megabytes, memory_limit, seconds_of, size_in_bytes
-from blocksvm.base.settings import SEED
+from blocksvm.base.memory import BESIDES, MEMORY, megabytes, memory_limit
+from blocksvm.base.settings import Setting
 from blocksvm.base.user_code import by_user, no_user_places
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.cli.standard import OutputClosed, standard_streams
@@ -39,52 +38,8 @@ LEAST_MEMORY = 5  # MB that are worth to be advised
 # Products of vectors here are short, or sparse and ours: after each of them OpenBLAS's other threads would wait in a
 # busy loop for the next one, and take their processors from the threads that read and parse.
 ONE_BLAS_THREAD = ("OPENBLAS_NUM_THREADS", "1")
-T = TypeVar("T")
-
-
-def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """A parser of an option's value whose ValueError is shown as it is."""
-
-    def parsed(text: str) -> T:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return parsed
-
-
-@argument
-def size(text: str) -> int:
-    """Bytes from '512MB' or '1.5GB' (MB = 10^6 bytes)."""
-    return size_in_bytes(text)
-
-
-@argument
-def duration(text: str) -> float:
-    """Seconds from '90', '10m' or '2h'."""
-    return seconds_of(text)
-
-
-def threads(text: str) -> int | None:
-    """A number of threads, None for 'auto'."""
-    if text == "auto":
-        return None
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"'{text}' is neither auto nor a number of 1 or more")
-    return int(text)
-
-
-def seed(text: str) -> int:
-    """As ``SEED`` takes it."""
-    try:
-        return SEED.checked(text)
-    except InputError:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 to 2**63 - 1") from None
-
-
-class Value(str):
-    """An argument that is the value of the option before it, whatever it begins with."""
+NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)")  # a value that begins so is no option
+QUIET = Setting("quiet", "print one line or the table asked for, and errors", False, bool)
 
 
 class Known(tuple):
@@ -114,13 +69,11 @@ class Stored(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line.
+    """An argument parser whose options are settings, and whose errors are one line.
 
-    A value may begin with '-' (``--labels -1,1``), and an option that is not known is answered with the one that may
-    have been meant.  usual_memory: bytes where ``--memory`` is not given.
+    A value may be a negative number (``--labels -1,1``), and an option that is not known is answered with the one that
+    may have been meant.
     """
-
-    usual_memory = 1_000_000_000
 
     def __init__(self, module: str, description: str, epilog: str | None = None):
         super().__init__(
@@ -132,90 +85,93 @@ class Parser(argparse.ArgumentParser):
         )
         self.register("action", None, Stored)
         self.register("action", "store", Stored)
+        self._negative_number_matcher = NEGATIVE
+        self.memory = MEMORY
+        self.own: list[tuple[Setting, bool]] = []  # whether a default takes the place of one that is not given
         self.refusal: Callable[[str], str | None] = lambda flag: None  # what to say of an option that is not known
         self.add_argument("--version", action="version", version=f"blocksvm {__version__}")
-        self.add_argument("--quiet", action="store_true", help="print one line or the table asked for, and errors")
+        self._option(self, QUIET)
+        self.own.append((QUIET, True))
+
+    def add(self, title: str, *settings: Setting, defaults: bool = True, required: tuple[str, ...] = ()) -> None:
+        """Add a group of options of this command's own: they are checked here.  defaults: one that is not given has its
+        default, else None."""
+        self.add_unchecked(title, settings, required)
+        self.own += [(setting, defaults) for setting in settings]
+
+    def add_unchecked(self, title: str, settings: Iterable[Setting], required: tuple[str, ...] = ()) -> None:
+        """Add a group of options, each None where it is not given; values are checked by whoever takes the settings."""
+        group = next((g for g in self._action_groups if g.title == title), None) or self.add_argument_group(title)
+        for setting in settings:
+            self._option(group, setting, required=setting.name in required)
+
+    def _option(self, group, setting: Setting, **more) -> None:
+        self.memory = setting if setting.name == "memory" else self.memory
+        flags = [option_string(setting.name), *([setting.also] if setting.also else [])]
+        more |= {"dest": setting.name, "default": None, "help": setting.described().replace("%", "%%")}
+        if setting.kind is bool:
+            group.add_argument(*flags, action="store_true", **more)
+            return
+        metavar = setting.metavar or {str: "NAME", int: "N"}.get(setting.kind, "X")
+        if setting.choices and len(setting.choices) <= 3 and not setting.metavar:
+            metavar = "|".join(map(str, setting.choices))
+        if setting.choices:
+            more["choices"] = Known(map(str, setting.choices))
+        if setting.many == "append":
+            more["action"] = "append"
+        elif setting.many != 1:
+            more |= {"nargs": setting.many, "const": "-"} if setting.many == "?" else {"nargs": setting.many}
+        group.add_argument(*flags, metavar=metavar, **more)
 
     def error(self, message: str):
         self.exit(2, f"{self.prog}: error: {message} (see --help)\n")
 
-    def parse_known_args(self, args=None, namespace=None):
-        """As argparse does it, once values are told from options."""
-        args = sys.argv[1:] if args is None else args
-        return super().parse_known_args(self._separated(args), namespace)
-
     def parse_args(self, args=None, namespace=None):
-        """As argparse does it; where there is ``--memory``, a warning if the machine has less."""
-        parsed = super().parse_args(args, namespace)
+        """As argparse does it, options between the names; where there is ``--memory``, a warning if the machine has
+        less."""
+        args = list(sys.argv[1:] if args is None else args)
+        end = args.index("--") if "--" in args else len(args)  # behind it are files, whatever their names begin with
+        files = [f"./{name}" if name[:1] == "-" != name else name for name in args[end + 1 :]]
+        self._check_known(args[:end])
+        args = args[:end] + files
+        # --json [FILE]: what stands behind it is its value where it is named like one, or -
+        follows = [*args[1:], ""]
+        args = ["--json=-" if text == "--json" and not follows[k].endswith((".json", "-")) else text
+                for k, text in enumerate(args)]  # fmt: skip
+        parsed = self.parse_intermixed_args(args, namespace)
         by_user(vars(parsed))
-        quiet = getattr(parsed, "quiet", True)
-        show_with((lambda sentence: None) if quiet else partial(print, file=sys.stderr))
+        for setting, defaults in self.own:
+            value = getattr(parsed, setting.name)
+            value = setting.default if value is None and defaults else setting.checked(value)
+            setattr(parsed, setting.name, value)
+        show_with((lambda sentence: None) if parsed.quiet else partial(print, file=sys.stderr))
         if hasattr(parsed, "connections"):
             use_connections(vars(parsed))
         if hasattr(parsed, "memory") and not parsed.quiet:
-            warn_of_memory(parsed.memory or self.usual_memory)
+            warn_of_memory(self.memory.checked(self.memory.default if parsed.memory is None else parsed.memory))
         return parsed
 
-    def _separated(self, arguments: list[str]) -> list[str]:
-        """The arguments, each that follows an option as its value marked as such; an unknown option is an error.
-
-        Positional arguments come first, since argparse takes them only where they stand together, and an option that
-        lacks a value would take one; not where a subcommand begins, which has options of its own.
-        """
-        options, places, values, faults = [], [], 0, []
-        for number, text in enumerate(arguments):
-            if text == "--":
-                if faults:
-                    break
-                return [*options, text, *places, *arguments[number + 1 :]]
-            known = self._option(text)
-            # a mistyped option is more likely than a value that begins with "--"
-            if values and known is None and not text.startswith("--"):
-                options.append(Value(text))
-                values -= 1
-                continue
-            values = 0
-            if known is not None:
-                action, attached = known
-                # --json [FILE]: what stands behind it is its value where it is named like one, or -
-                following = int("".join(arguments[number + 1 : number + 2]).endswith((".json", "-")))
-                values = 0 if attached else {None: 1, "?": following}.get(action.nargs, action.nargs)
-                values = values if isinstance(values, int) else 0
-            elif self._subparsers is None and (text == "-" or not text.startswith("-")):
-                places.append(text)
-                continue
-            elif text.startswith("-") and text[1:2] not in "0123456789.":
-                faults.append(self._fault(text))
-            options.append(text)
+    def _check_known(self, arguments: Sequence[str]) -> None:
+        """InputError where an argument is an option that this command does not have."""
+        faults = []
+        for text in arguments:
+            flag = text.partition("=")[0] if text.startswith("--") else text[:2]
+            if text[:1] == "-" != text and not NEGATIVE.match(text) and flag not in self._option_string_actions:
+                faults.append(self._fault(flag))
         if faults:
             raise InputError("; ".join(dict.fromkeys(faults)))
-        return [*places, *options]
 
-    def _option(self, text: str) -> tuple[argparse.Action, bool] | None:
-        """The option that an argument is, and whether its value is attached to it (``--tol=1e-3``, ``-C0.1``)."""
-        known = self._option_string_actions
-        name, equals, _ = text.partition("=")
-        if text in known:
-            return known[text], False
-        if name in known:
-            return known[name], bool(equals)
-        if text[:1] == "-" != text[1:2] and text[:2] in known and known[text[:2]].nargs != 0:
-            return known[text[:2]], True
-        return None
-
-    def _fault(self, text: str) -> str:
+    def _fault(self, flag: str) -> str:
         """What is said of an option that is not known."""
-        flag = text.partition("=")[0] if text.startswith("--") else text[:2]
         if sentence := self.refusal(flag):
             return sentence
         answer = FOREIGN_OPTIONS.get(flag) or FOREIGN_OPTIONS.get("--" + flag[2:].replace("-", "_"))
-        return f"{flag}: no such option here; {answer or self._meant(text)}"
+        return f"{flag}: no such option here; {answer or self._meant(flag)}"
 
-    def _meant(self, text: str) -> str:
+    def _meant(self, flag: str) -> str:
         """The option of this command that may have been meant."""
         names = {name.lstrip("-").lower(): name for name in self._option_string_actions}
-        typed = text.partition("=")[0].lstrip("-").lower()
-        close = nearest(typed, names)
+        close = nearest(flag.lstrip("-").lower(), names)
         return f"did you mean {names[close]}?" if close else f"{self.prog} --help lists those that there are"
 
     def _check_value(self, action, value):
@@ -223,8 +179,18 @@ class Parser(argparse.ArgumentParser):
             choices = one_of(str(value), map(str, action.choices))
             raise argparse.ArgumentError(action, f"invalid choice: '{value}'; {choices}")
 
-    def _parse_optional(self, arg_string):
-        return None if isinstance(arg_string, Value) else super()._parse_optional(arg_string)
+
+def value_of(arguments: Sequence[str], *flags: str) -> str | None:
+    """The value of an option, before the others are known that there are: '--solver pa1' or '--solver=pa1'."""
+    look = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    look._negative_number_matcher = NEGATIVE
+    look.add_argument(*flags, dest="value")
+    try:
+        value = look.parse_known_args(arguments)[0].value
+    except argparse.ArgumentError:
+        return None  # it has no value, which is said when all options are parsed
+    by_user({flag[2:].replace("-", "_"): value for flag in flags})
+    return value
 
 
 class Interrupted(Exception):

@@ -9,13 +9,6 @@ from blocksvm import __version__
 from blocksvm.files.paths import location
 
 
-def add_json(group, what: str) -> None:
-    """Add ``--json [FILE]``; what: the figures that are written."""
-    group.add_argument("--json", nargs="?", const="-", metavar="FILE",
-                       help=f"write {what} as one JSON object: to standard output, in place of the text, or to "
-                       "FILE.json (a file of another name: --json=FILE)")  # fmt: skip
-
-
 def emit_json(options, figures: Mapping) -> bool:
     """Write the figures of a command as ``--json`` says; whether they went to standard output, in place of its text."""
     from blocksvm.base.settings import plain

@@ -6,14 +6,14 @@ Imports nothing heavy, so that ``--help`` is quick: a solver's own settings are 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option_string
-from blocksvm.base.settings import Settings
-from blocksvm.base.user_code import by_user
-from blocksvm.cli.console import Known, duration, threads
+from blocksvm.base.memory import SettingWithUnit, seconds_of
+from blocksvm.base.settings import Setting, Settings
 from blocksvm.files.paths import OBJECT_SETTINGS, is_url, location
 from blocksvm.formats import AUTO, FORMATS, settings_offered
 from blocksvm.training.run_settings import ROUNDING
@@ -26,20 +26,6 @@ SOLVER_WORDS = ("--solver", "--learner")
 UNCONVERGED = 3  # the exit status where a limit that nobody gave has ended a run above its tolerance
 
 
-def value_of(arguments: Sequence[str], *flags: str) -> str | None:
-    """The value of an option among arguments that have not been parsed: '--solver pa1' or '--solver=pa1'."""
-    last_value = None
-    for number, argument in enumerate(arguments):
-        flag, equals, value = argument.partition("=")
-        if flag in flags:
-            if equals:
-                last_value = value
-            elif number + 1 < len(arguments):
-                last_value = arguments[number + 1]
-    by_user({flag[2:].replace("-", "_"): last_value for flag in flags})
-    return last_value
-
-
 def n_threads(threads: int | None, spared: int = 0) -> int:
     """Threads: as many as ``--threads`` says, by default as the process has processors, less those that are spared."""
     from blocksvm.base.threads import n_processors
@@ -47,26 +33,56 @@ def n_threads(threads: int | None, spared: int = 0) -> int:
     return threads if threads is not None else max(1, n_processors() - spared)
 
 
-def add_threads(parser, auto: str = "one a processor") -> None:
-    """Add ``--threads``."""
-    parser.add_argument("--threads", type=threads, metavar="N", help=f"a number, or auto (default): {auto}")
+def thread_count(value) -> int | None:
+    """A number of threads, None for 'auto'."""
+    if value == "auto":
+        return None
+    text = str(value)
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise InputError(f"--threads: '{text}' is neither auto nor a number of 1 or more")
+    return int(text)
 
 
-def add_cluster(parser, what: str = "read the store", copies: bool = False) -> None:
-    """Add the options of a Dask cluster; copies: its workers may read copies of the store."""
-    group = parser.add_argument_group(f"a cluster, whose workers {what}")
-    group.add_argument("--cluster", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N")
-    group.add_argument("--security", nargs=3, metavar=("CA.pem", "CERT.pem", "KEY.pem"), help="files for TLS")
-    group.add_argument("--cluster-timeout", type=duration, metavar="S",
-                       help="how long no worker may answer (default 5m)")  # fmt: skip
-    if copies:
-        group.add_argument("--store-copy", action="append", metavar="PATH",
-                           help="where workers may have a copy of the store; may be repeated")  # fmt: skip
+def name_of_code(value) -> str:
+    """A name of ours, or a place, which whoever takes it knows."""
+    return str(value)
+
+
+THREADS = Setting("threads", "a number, or auto (default): one a processor", None, thread_count, metavar="N")
+OVERWRITE = Setting("overwrite", "replace existing outputs", False, bool)
+FIGURE = Setting("figure", "draw the figures (needs matplotlib)", None, str, metavar="FILE.png")
+FORMAT = Setting(
+    "format", f"format of the input: {', '.join((AUTO, *FORMATS))}, or module:attribute (default: recognised by its "
+    "name or first bytes)", None, name_of_code, (AUTO, *FORMATS), metavar="NAME",
+)  # fmt: skip
+FORMAT_OF_MODEL = replace(FORMAT, help=FORMAT.help.replace("recognised by its name or first bytes", "the model's"))
+CHECKPOINT = (
+    Setting("checkpoint", "save the state of the run to FILE at intervals and on Ctrl-C", None, str, metavar="FILE"),
+    SettingWithUnit("checkpoint_seconds", "time between two saves (default 10m)", 600.0, above=0.0, metavar="S",
+                    parse=seconds_of),
+    Setting("resume", "continue from --checkpoint, if that file exists", False, bool),
+)  # fmt: skip
+CLUSTER = (
+    Setting("cluster", "tcp://HOST:PORT of a Dask scheduler, or local:N", None, str, metavar="ADDRESS"),
+    Setting("security", "files for TLS", None, str, metavar=("CA.pem", "CERT.pem", "KEY.pem"), many=3),
+    SettingWithUnit("cluster_timeout", "how long no worker may answer (default 5m)", None, above=0.0, metavar="S",
+                    parse=seconds_of),
+    Setting("store_copy", "where workers may have a copy of the store; may be repeated", None, str, metavar="PATH",
+            many="append"),
+)  # fmt: skip
+
+
+def json_of(what: str) -> Setting:
+    """``--json [FILE]``; what: the figures that are written."""
+    return Setting(
+        "json", f"write {what} as one JSON object: to standard output, in place of the text, or to FILE.json (a file "
+        "of another name: --json=FILE)", None, str, metavar="FILE", many="?",
+    )  # fmt: skip
 
 
 def add_objects(parser) -> None:
     """Add the options of stores that are objects; the parser applies them."""
-    add_settings(parser, "stores that are objects (s3://, gs://, az://, https://)", OBJECT_SETTINGS)
+    parser.add_unchecked("stores that are objects (s3://, gs://, az://, https://)", OBJECT_SETTINGS)
 
 
 def cluster_of(options):
@@ -97,20 +113,6 @@ def is_on_cluster(options) -> bool:
             if getattr(options, name, None) is not None:
                 raise InputError(f"{option_string(name)}: is for --cluster; leave it out")
     return options.cluster is not None
-
-
-def add_format(parser, default: str = "recognised by its name or first bytes") -> None:
-    """Add ``--format``."""
-    names = ", ".join((AUTO, *FORMATS))
-    parser.add_argument(
-        "--format", metavar="NAME", choices=Known((AUTO, *FORMATS)),
-        help=f"format of the input: {names}, or module:attribute (default: {default})",
-    )  # fmt: skip
-
-
-def add_choices(parser, name: str | None = None) -> None:
-    """Add the settings of formats; name: of the format that was named, if one was."""
-    add_settings(parser, "settings of formats", settings_offered(name))
 
 
 def files_named(names: Sequence[str], quiet: bool = False) -> list[str]:
@@ -187,40 +189,9 @@ def chosen_in(options) -> dict:
     return {name: getattr(options, name) for name in settings_offered(options.format).names()}
 
 
-def add_settings(
-    parser,
-    title: str,
-    settings: Settings,
-    only: Sequence[str] | None = None,
-    types: Mapping[str, Callable] | None = None,
-) -> None:
-    """Add a group of options to a parser, each None (or False) where it is not given; values are checked by whoever
-    takes the settings.  only: names of those wanted; types: parsers of values that people write in their own way."""
-    group = parser.add_argument_group(title)
-    for setting in settings:
-        if only is not None and setting.name not in only:
-            continue
-        if setting.kind is bool:
-            group.add_argument(option_string(setting.name), dest=setting.name, action="store_true", default=None,
-                               help=setting.described().replace("%", "%%"))  # fmt: skip
-            continue
-        metavar = setting.metavar or {str: "NAME", int: "N"}.get(setting.kind, "X")
-        if setting.choices and len(setting.choices) <= 3:
-            metavar = "|".join(map(str, setting.choices))
-        group.add_argument(option_string(setting.name), dest=setting.name, type=(types or {}).get(setting.name, str),
-                           metavar=metavar, choices=Known(map(str, setting.choices)) if setting.choices else None,
-                           help=setting.described().replace("%", "%%"))  # fmt: skip
-
-
-def add_checkpoint(group, saved: str) -> None:
-    """Add ``--checkpoint``, which keeps what ``saved`` says, ``--checkpoint-seconds`` and ``--resume`` to a group."""
-    from blocksvm.cli.console import duration
-
-    group.add_argument("--checkpoint", metavar="FILE", help=f"save {saved} to FILE at intervals and on Ctrl-C")
-    group.add_argument(
-        "--checkpoint-seconds", type=duration, default=600.0, metavar="S", help="time between two saves (default 10m)"
-    )
-    group.add_argument("--resume", action="store_true", help="continue from --checkpoint, if that file exists")
+def add_settings(parser, title: str, settings: Settings, only: Sequence[str] | None = None) -> None:
+    """Add a group of options whose values are checked by whoever takes them; only: names of those wanted."""
+    parser.add_unchecked(title, [setting for setting in settings if only is None or setting.name in only])
 
 
 def resumes(options, checkpoint: Path | None) -> bool:

@@ -17,7 +17,6 @@ from blocksvm.base.labels import label_fault
 from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
-from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.conversion.destination import Destination, RowOrder
 from blocksvm.conversion.existing_rows import INHERITED, ExistingRows
@@ -34,6 +33,7 @@ from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.number_lines import RowWeights
 from blocksvm.conversion.numbered_rows import rows_of
 from blocksvm.conversion.parallel_parsing import as_stored, parsed_in_order
+from blocksvm.conversion.split_settings import SPLIT
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.files.output import check_output, scratch_folder, temporary_folder
 from blocksvm.files.paths import READ_AHEAD, Location, is_url, location, one_run
@@ -90,9 +90,8 @@ class SplitSettings:
 
     def __post_init__(self):
         object.__setattr__(self, "memory", MEMORY.checked(self.memory))
-        object.__setattr__(self, "seed", SEED.checked(self.seed))
-        if self.codec not in codec.CODECS:
-            raise InputError(f"{option('codec', self.codec)}: choose {' or '.join(codec.CODECS)}")
+        for name in ("seed", "codec", "min_count"):
+            object.__setattr__(self, name, SPLIT[name].checked(getattr(self, name)))
         by_user(format=self.format)
         _ = self.recipe  # its settings are checked
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from blocksvm.base.errors import InputError, one_of, option
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.settings import Setting, Settings
 
 MOST_BITS = 31
 NORMALIZE = ("none", "l2")
@@ -16,7 +17,19 @@ DTYPES = ("float32", "float64")
 UNCHANGED, SMOOTH, LARGEST = "none", "smooth", "max-abs"
 IDF, SCALE = (UNCHANGED, SMOOTH, "plain"), (UNCHANGED, LARGEST, "deviation")
 FACTORS = ("idf", "scale")  # steps of which there is one at most
-CHOICES = {"duplicates": DUPLICATES, "normalize": NORMALIZE, "dtype": DTYPES, "idf": IDF, "scale": SCALE}
+RECIPE = Settings((
+    Setting("bits", "hash feature ids to 2^BITS (default: keep them)", None, int, least=1, most=MOST_BITS,
+            metavar="BITS"),
+    Setting("duplicates", "a feature that occurs twice in a row: an error (default), or sum the values, as always of "
+            "Vowpal Wabbit's text", "error", str, DUPLICATES),
+    Setting("idf", "tf-idf: multiply values by ln((1 + rows) / (1 + rows with the feature)) + 1 (smooth), or without "
+            "the ones in the fraction (plain); predict uses the same factors (default none)", UNCHANGED, str, IDF),
+    Setting("scale", "divide the values of each feature by the largest of them (max-abs), or by their standard "
+            "deviation with all zeros counted, which stay 0; predict divides by the same (default none)", UNCHANGED,
+            str, SCALE),
+    Setting("normalize", "l2: scale each row to norm 1, after the steps above (default none)", "none", str, NORMALIZE),
+    Setting("dtype", "precision of the values", "float32", str, DTYPES),
+))  # fmt: skip
 
 
 class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,17 +53,13 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
     scale: str = UNCHANGED
 
     def __post_init__(self):
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise InputError(f"{option(name, getattr(self, name))}: {one_of(str(getattr(self, name)), choices)}")
+        for setting in RECIPE:
+            structs.force_setattr(self, setting.name, setting.checked(getattr(self, setting.name)))
         if UNCHANGED not in (self.idf, self.scale):
             raise InputError(
                 f"{option('scale', self.scale)}: gives values that are the same with and without {option('idf')}; "
                 "leave one of them out"
             )
-        whole = isinstance(self.bits, int) and not isinstance(self.bits, bool)
-        if self.bits is not None and not (whole and 1 <= self.bits <= MOST_BITS):
-            raise InputError(f"{option('bits', self.bits)}: choose 1 to {MOST_BITS}")
 
     @property
     def sums(self) -> bool:

@@ -38,7 +38,7 @@ from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.source import Source, first_chunk, largest_chunk_bytes
 from blocksvm.theory.kernels.duplicates import row_digests
-from blocksvm.theory.margin_settings import MARGIN_SETTINGS
+from blocksvm.theory.settings import MARGIN_SETTINGS
 from blocksvm.training.run_settings import FREE
 
 GROWTH = 10.0  # of C from one soft margin to the next

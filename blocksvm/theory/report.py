@@ -12,8 +12,8 @@ import numpy as np
 from blocksvm.api.setting_keywords import RegretSettings
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS, refuse_weights, require_labels, require_numbers
-from blocksvm.base.memory import MEMORY, Budget
-from blocksvm.base.settings import SEED, Setting, Settings, plain
+from blocksvm.base.memory import Budget
+from blocksvm.base.settings import plain
 from blocksvm.base.user_code import by_user
 from blocksvm.losses import require
 from blocksvm.online import LEARNERS
@@ -29,15 +29,9 @@ from blocksvm.theory.comparators import TOLERANCE, VECTORS, Comparator, FixedWei
 from blocksvm.theory.replay import replay
 from blocksvm.theory.rows import ReplayRows, in_memory, log_spaced
 from blocksvm.theory.run import MOST_STEPS, RECORD_BYTES, Run, learner_bytes
+from blocksvm.theory.settings import MAX_ROWS, REPLAY
 from blocksvm.theory.tasks import SEVERAL, check_task, replay_task, task_of
 
-REPLAY = Settings((
-    Setting("order", "order of the replay", "stored", str, ("stored", "shuffled")),
-    SEED,
-    MEMORY,
-    Setting("average", "also measure the mean of the learner's weights", False, bool),
-    Setting("batch", "rows of a round, of pegasos", 1, int),
-))  # fmt: skip
 SHOWN = "name", "source", "statement", "quantity", "remark", "proven"  # of a bound, in a report
 ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
 
@@ -205,8 +199,7 @@ def measure_regret(
     order, seed, memory, average, batch = REPLAY.resolve(of_replay, "a replay").values()
     learner = LEARNERS.name_of(learner)
     by_user(of_learner, learner=learner)
-    if max_rows is not None and max_rows < 1:
-        raise InputError(f"{option('max_rows', max_rows)}: must be 1 or more")
+    max_rows = MAX_ROWS.checked(max_rows)
     refuse_weights(source, "regret")
     source, runner, task = play(source, learner, of_learner, average, max_rows)
     T = min(source.n_samples, max_rows or source.n_samples)

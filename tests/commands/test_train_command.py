@@ -90,7 +90,7 @@ def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, ca
         (["--class-weight", "1=2,2=x"], "expected balanced or LABEL=WEIGHT"),
         (["--class-weight", "5=2"], "--class-weight 5=2: no row has this label; the labels are 1 and 2"),
         (["--class-weight", "1=-2"], "must be a finite number above 0"),
-        (["--seed", "99999999999999999999"], "is not a whole number from 0 to 2**63 - 1"),
+        (["--seed", "99999999999999999999"], "--seed 99999999999999999999: must be from 0 to 2**63 - 1"),
         (["--from", "nowhere.h5"], "nowhere.h5: no such file"),
         (["--valid", "nowhere.h5"], "nowhere.h5: no such file"),
         (["--resume"], "--resume needs --checkpoint FILE"),

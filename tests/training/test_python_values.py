@@ -16,7 +16,7 @@ from blocksvm.losses.box import HINGE
 from blocksvm.online.rules.passive_aggressive import PA1
 from blocksvm.streaming.stream_pass import StreamSettings
 from blocksvm.structured.settings import RUN
-from blocksvm.theory.margin_settings import MARGIN_SETTINGS
+from blocksvm.theory.settings import MARGIN_SETTINGS
 from blocksvm.training.settings import TrainSettings
 
 MY_LEARNER = replace(PA1, name="mine")

@@ -1,8 +1,9 @@
-"""The settings of a report on the margin; imports nothing heavy."""
+"""The settings of reports on the margin and on regret; imports nothing heavy."""
 
 from __future__ import annotations
 
-from blocksvm.base.settings import Setting, Settings
+from blocksvm.base.memory import MEMORY
+from blocksvm.base.settings import SEED, Setting, Settings
 from blocksvm.training.run_settings import FREE, RUN_SETTINGS, Bias
 
 MARGIN_SETTINGS = Settings((
@@ -18,3 +19,12 @@ MARGIN_SETTINGS = Settings((
     *(RUN_SETTINGS[name] for name in ("memory", "seed", "max_seconds")),
     Setting("max_outer", "most outer iterations of each training", default=1000, kind=int, least=1, metavar="N"),
 ))  # fmt: skip
+REPLAY = Settings((
+    Setting("order", "order of the rows: stored (default) or shuffled (the default of train)", "stored", str,
+            ("stored", "shuffled")),
+    SEED,
+    MEMORY,
+    Setting("average", "also measure the mean of the weights", False, bool),
+    Setting("batch", "for pegasos: rows in a round", 1, int, metavar="K"),
+))  # fmt: skip
+MAX_ROWS = Setting("max_rows", "only the first N rows (default: all)", None, int, least=1)

@@ -1,0 +1,20 @@
+"""The settings of a split that are no part of the recipe; imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from blocksvm.base.settings import SEED, Setting, Settings
+
+SPLIT = Settings((
+    Setting("like", "read the rows by the settings, the idf and the scale of that store, e.g. for train --valid", None,
+            str, metavar="STORE.h5"),
+    Setting("weights", "file of the rows' weights, a number a line, in the order of the rows", None, str,
+            metavar="FILE"),
+    Setting("min_count", "drop features that occur in fewer than N rows", 1, int, least=1, metavar="N"),
+    Setting("codec", "lz4: compress the rows (default); none: write them as they are, some 1.6 times as large", "lz4",
+            str, ("lz4", "none")),
+    replace(SEED, help="seed of the rows' random order"),
+    Setting("keep_order", "keep the rows in the order of the text", False, bool),
+))  # fmt: skip
+TEMP = Setting("temp", "folder for temporary files (default: beside the store)", None, str, metavar="DIR")
