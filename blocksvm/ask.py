@@ -13,11 +13,13 @@ from blocksvm.cli.options import (
     FORMAT_OF_MODEL,
     OVERWRITE,
     THREADS,
+    add_inputs,
     add_objects,
     add_settings,
     chosen_values,
     json_of,
     n_threads,
+    take_inputs,
 )
 from blocksvm.cli.outputs import outputs_of, print_written
 from blocksvm.formats.choices import PREDICTED, all_choices
@@ -27,19 +29,16 @@ EPILOG = """Rows that have a label are passed over. A row's number counts the ro
 the order of reading.
 
 examples:
-  blocksvm ask pool.svm model.h5 -n 100
-  blocksvm ask pool.h5 model.h5 asked.txt -n 20
+  blocksvm ask model.h5 pool.svm -n 100
+  blocksvm ask model.h5 pool.h5 asked.txt -n 20
 """
 
 
 def parser() -> Parser:
     p = Parser("ask", "List the rows without a label whose label would tell a model the most: those of\nthe smallest "
                "margins, the smallest first.", EPILOG)  # fmt: skip
-    p.add_argument(
-        "pool", metavar="POOL", help="text in which labels may be missing (- for standard input), or a store"
-    )
     p.add_argument("model", metavar="MODEL.h5", help="a model of classes, by train, stream or import")
-    p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the rows' numbers, one a line")
+    add_inputs(p, "the rows' numbers, one a line")
     p.add("which rows", ROWS)
     p.add("the pool", FORMAT_OF_MODEL)
     add_settings(p, "where the pool is written otherwise than the training data", all_choices(), PREDICTED)
@@ -51,7 +50,8 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    outputs = outputs_of(options, [options.model, options.pool], {"rows": options.output})
+    take_inputs(options)
+    outputs = outputs_of(options, [options.model, *options.inputs], {"rows": options.output})
     import numpy as np
 
     from blocksvm.base.labels import has_label
@@ -72,12 +72,12 @@ def main(arguments: list[str]) -> int:
         line.show(f"{n_rows:,} rows scored")
     line.close()
     if not chosen.n_added:
-        raise InputError(f"{options.pool}: each of its {n_rows:,} rows has a label; there is nothing to ask")
+        raise InputError(f"{options.input}: each of its {n_rows:,} rows has a label; there is nothing to ask")
     numbers = chosen.rows.tolist()
     if "rows" in outputs:
         with written_text(outputs["rows"], options.overwrite) as file:
             file.writelines(f"{number}\n" for number in numbers)
-    figures = {"pool": options.pool, "model": options.model, "rows_without_label": chosen.n_added, "rows": numbers,
+    figures = {"pool": options.input, "model": options.model, "rows_without_label": chosen.n_added, "rows": numbers,
                "margins": chosen.margins.tolist()}  # fmt: skip
     if not emit_json(options, figures):
         if "rows" not in outputs:
@@ -95,11 +95,11 @@ def pool_scorer(options):
     from blocksvm.model.scoring import StoreScorer, TextScorer, read_already
 
     threads = n_threads(options.threads)
-    if read_already([options.pool], settings):
-        store_scorer = StoreScorer(options.model, options.pool, options.memory, n_jobs=threads)
+    if read_already(options.inputs, settings):
+        store_scorer = StoreScorer(options.model, options.inputs[0], options.memory, n_jobs=threads)
         return store_scorer, store_scorer.scores()
     scorer = TextScorer(options.model, options.memory, options.format, settings, threads)
-    return scorer, scorer.scores([options.pool])
+    return scorer, scorer.scores(options.inputs)
 
 
 if __name__ == "__main__":

@@ -17,14 +17,15 @@ from blocksvm.cli.options import (
     FORMAT_OF_MODEL,
     OVERWRITE,
     THREADS,
+    add_inputs,
     add_objects,
     add_settings,
     chosen_values,
     cluster_of,
-    files_named,
     json_of,
     n_threads,
     name_of_code,
+    take_inputs,
 )
 from blocksvm.cli.outputs import outputs_of, print_results
 from blocksvm.cli.standard import is_closed
@@ -61,9 +62,7 @@ examples:
 def parser() -> Parser:
     p = Parser("predict", "Predict the labels of text, plain or compressed, or of a store.", EPILOG)
     p.add_argument("model", metavar="MODEL.h5", help="a model of train, stream or import")
-    p.add_argument("input", metavar="INPUT", help="text with or without labels (- for standard input), a folder or a "
-                   "quoted pattern of such files, or a store")  # fmt: skip
-    p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the predictions, a line for each row")
+    add_inputs(p, "the predictions, a line for each row")
     p.add("the input", FORMAT_OF_MODEL)
     add_settings(p, "where the input is written otherwise than the training data", all_choices(), PREDICTED)
     p.add("what to write", *WRITTEN, json_of("the measures"), OVERWRITE)
@@ -85,9 +84,9 @@ def main(arguments: list[str]) -> int:
     if options.loss not in (None, trained_loss := description.method.loss):
         raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {trained_loss}; leave it out")
     link = link_of(description, options.model) if options.probabilities else known_link(description)
-    inputs = files_named([options.input], options.quiet)
-    output = predictions_of(options, inputs)
-    scorer, pieces = scorer_of(options, inputs, description, link)
+    take_inputs(options)
+    output = predictions_of(options)
+    scorer, pieces = scorer_of(options, description, link)
     from blocksvm.model.measures import measures_of
 
     measures = measures_of(scorer.model, link, scorer.budget)
@@ -105,9 +104,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def predictions_of(options, inputs: list[str]) -> Path | None:
+def predictions_of(options) -> Path | None:
     """The file for the predictions, None where they go to standard output; InputError where they cannot be written."""
-    outputs = outputs_of(options, [options.model, *inputs], {"predictions": options.output})
+    outputs = outputs_of(options, [options.model, *options.inputs], {"predictions": options.output})
     if "predictions" not in outputs and options.json == "-":
         raise InputError("--json goes to standard output, where the predictions go; name an OUTPUT for these")
     if "predictions" not in outputs and is_closed(sys.stdout):
@@ -115,11 +114,12 @@ def predictions_of(options, inputs: list[str]) -> Path | None:
     return outputs.get("predictions")
 
 
-def scorer_of(options, inputs: list[str], description, link) -> tuple[TextScorer | StoreScorer, Iterator[Scores]]:
+def scorer_of(options, description, link) -> tuple[TextScorer | StoreScorer, Iterator[Scores]]:
     """The scorer of the inputs' rows, and their scores, piece by piece."""
     settings = {name: value for name, value in chosen_values(options, all_choices()).items() if name in PREDICTED}
     from blocksvm.model.scoring import StoreScorer, TextScorer, read_already
 
+    inputs = options.inputs
     store = read_already(inputs, settings)
     cluster = cluster_of(options)
     if cluster is not None and not store:

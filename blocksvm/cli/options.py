@@ -155,6 +155,21 @@ def files_named(names: Sequence[str], quiet: bool = False) -> list[str]:
     return paths
 
 
+def add_inputs(parser, written: str) -> None:
+    """Add the names of inputs, and behind them that of an output; written: what goes to it."""
+    parser.add_argument("inputs", metavar="INPUT", nargs="+", help="text, plain or compressed (- for standard input), "
+                        "folders or quoted patterns of such files, or a store")  # fmt: skip
+    parser.add_argument("output", metavar="OUTPUT", nargs="?", help=f"file for {written}; of several names the last (- "
+                        "for standard output)")  # fmt: skip
+
+
+def take_inputs(options) -> None:
+    """Tell the output from the inputs, which are named by ``input`` in a sentence."""
+    options.output = options.inputs.pop() if len(options.inputs) > 1 else None
+    options.input = ", ".join(options.inputs)
+    options.inputs = files_named(options.inputs, options.quiet)
+
+
 def is_aside(path: str) -> bool:
     """A hidden file, a mark of a program that wrote the others (_SUCCESS), a backup, or one that is not whole yet."""
     import os

@@ -9,7 +9,7 @@ from blocksvm.cli.commands import module_of
 
 COMMANDS = {"split": "{0}/s.svm {0}/split.h5 --holdout 0.2 {0}/test.h5 --overwrite",
             "train": "{0}/s.h5 {0}/new.h5 --overwrite", "predict": "{0}/m.h5 {0}/s.h5 {0}/p.txt --overwrite",
-            "ask": "{0}/pool.svm {0}/m.h5 {0}/asked.txt --overwrite",
+            "ask": "{0}/m.h5 {0}/pool.svm {0}/asked.txt --overwrite",
             "cv": "{0}/s.h5 -C 0.1:1:2 --folds 2 --overwrite", "regret": "{0}/s.h5 --learner pa1 --overwrite",
             "margin": "{0}/s.h5 -C 1 --overwrite", "info": "{0}/s.h5 --overwrite",
             "stream": "{0}/s.svm --learner pa1 --overwrite",

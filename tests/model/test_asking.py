@@ -53,7 +53,7 @@ def test_text_and_store_ask_for_the_rows_of_the_smallest_margins(pool, tmp_path,
     X, y, known, store, text = pool
     model = tmp_path / "m.h5"
     assert run_in_process(capsys, train, store, model, "--tol", "1e-6", "--quiet")[0] == 0
-    code, out, err = run_in_process(capsys, ask, text, model, "-n", 7, "--json")
+    code, out, err = run_in_process(capsys, ask, model, text, "-n", 7, "--json")
     assert code == 0, err
     told = json.loads(out)
     W = fit(X[known], y[known] + 0.0, tol=1e-6).model.weights
@@ -67,12 +67,12 @@ def test_text_and_store_ask_for_the_rows_of_the_smallest_margins(pool, tmp_path,
         assert run_in_process(capsys, split, text, tmp_path / "pool.h5", "--overwrite", "--quiet", *order,
                               "--dtype", "float64")[0] == 0  # fmt: skip
         out_file = tmp_path / "asked.txt"
-        code, out, err = run_in_process(capsys, ask, tmp_path / "pool.h5", model, out_file, "-n", 7, "--overwrite")
+        code, out, err = run_in_process(capsys, ask, model, tmp_path / "pool.h5", out_file, "-n", 7, "--overwrite")
         assert code == 0, err
         assert [int(line) for line in out_file.read_text().split()] == told["rows"]
         assert "7 of 90 rows without a label, with margins from" in out
     # more than there are can be asked for
-    code, out, err = run_in_process(capsys, ask, tmp_path / "pool.h5", model, "-n", 1000)
+    code, out, err = run_in_process(capsys, ask, model, tmp_path / "pool.h5", "-n", 1000)
     assert code == 0, err
     assert len(out.split()) == 90 and "90 of 90 rows" in err
 
@@ -86,11 +86,11 @@ def test_what_cannot_be_asked(pool, tmp_path, capsys):
     (tmp_path / "labelled.svm").write_text("1 1:2\n0 2:1\n")
     (tmp_path / "taken.txt").write_text("mine\n")
     for arguments, what in (
-        ((text, model, "-n", 0), "-n 0: must be 1 or more"),
-        ((tmp_path / "labelled.svm", model), "each of its 2 rows has a label; there is nothing to ask"),
-        ((text, of_numbers), "predicts no classes"),
-        ((text, tmp_path / "none.h5"), "no such file"),
-        ((text, model, tmp_path / "taken.txt"), "exists already"),
+        ((model, text, "-n", 0), "-n 0: must be 1 or more"),
+        ((model, tmp_path / "labelled.svm"), "each of its 2 rows has a label; there is nothing to ask"),
+        ((of_numbers, text), "predicts no classes"),
+        ((tmp_path / "none.h5", text), "no such file"),
+        ((model, text, tmp_path / "taken.txt"), "exists already"),
     ):
         code, _, err = run_in_process(capsys, ask, *arguments)
         assert code == 2 and what in err and err.count("\n") == 1, err

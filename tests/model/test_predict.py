@@ -256,6 +256,8 @@ def test_a_folder_and_a_pattern_are_read_as_their_files(trained, tmp_path, run_i
     for given in (tmp_path / "day", tmp_path / "day" / "?.svm"):
         done = run_in_process(main, trained / "model.h5", given, "--scores")
         assert done.code == 0 and done.out == expected
+    several = run_in_process(main, trained / "model.h5", tmp_path / "day", trained / "test.svm", "-", "--scores")
+    assert (several.code, several.out) == (0, expected + expected)
     shutil.copy(trained / "test.h5", tmp_path / "day" / "c.svm")
     done = run_in_process(main, trained / "model.h5", tmp_path / "day")
     assert done.code == 2 and "c.svm: is a store, and predicted alone" in done.last_line
