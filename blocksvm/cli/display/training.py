@@ -6,33 +6,23 @@ import math
 from itertools import pairwise
 
 from blocksvm.base.settings import shown
-from blocksvm.cli.display.folding import width_of, wrap_text
+from blocksvm.cli.display.folding import wrap_text
 from blocksvm.cli.display.line import Line
 from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes, number_of, rmse, sizes
 from blocksvm.problems.problem_settings import learns_together
 
-# column -> width
+# column -> width: nine of a batch solver, and nine of an online learner, which fit 80 columns
 WIDTHS = {
-    "outer": 5, "epoch": 5, "seconds": 7, "primal": 12, "dual": 12, "gap": 8, "certified": 9, "rows": 14, "loss": 10,
-    "mistakes": 9, "cost": 10, "rmse": 9, "held-out": 8, "asked": 6, "done": 7, "passes": 6, "set": 6, "set-gap": 7,
-    "set-passes": 10, "requests": 9, "read": 7, "waiting": 7, "sent": 7, "here": 5, "left": 6,
+    "outer": 5, "epoch": 5, "seconds": 7, "primal": 12, "dual": 12, "gap": 8, "rows": 11, "loss": 10, "mistakes": 9,
+    "rmse": 9, "cost": 10, "held-out": 8, "asked": 6, "set": 6, "read": 7, "left": 6,
 }  # fmt: skip
-# the columns that a narrow terminal does without, the first one first
-SPARED = (
-    "waiting", "sent", "here", "requests", "read", "done", "set-gap", "passes", "set-passes", "set", "left",
-    "certified", "asked", "held-out", "rows", "dual", "seconds", "primal", "mistakes",
-)  # fmt: skip
-# of any other column the first row tells whether this run has it
-EMPTY_AT_FIRST = ("certified", "waiting", "left", "set-gap")
 AGREE = 2.0  # by no more than this factor may three estimates of the time left differ
-UNNAMED = ("certified",)  # columns that say themselves what they are
 
 
 class TrainDisplay:
-    """The table of a run, a row each outer iteration: estimates ("~"), certified figures, waiting, time left.
+    """The table of a run, a row each outer iteration: estimates ("~"), certified figures, the time left.
 
-    Columns that have nothing to say in this run are left out: held-out accuracy without held-out rows, labels asked for
-    without selective sampling, a dual value where the method has none.
+    Columns that have nothing to say at the first iteration are left out, as held-out accuracy without held-out rows.
     """
 
     def __init__(self, stream, quiet: bool):
@@ -51,7 +41,7 @@ class TrainDisplay:
         self.max_outer = None
         self.online = self.queried = False
         self.n_samples = self.n_vectors = 1
-        self.bytes_read = self.bytes_sent = self.requests = 0
+        self.bytes_read = 0
         self.before = {"rows": 0, "cumulative_loss": 0.0, "mistakes": 0, "squared_errors": 0.0, "cumulative_cost": 0.0,
                        "asked": 0}  # fmt: skip
 
@@ -129,16 +119,13 @@ class TrainDisplay:
 
     def _outer(self, event: dict) -> None:
         row = self._epoch(event) if self.online else self._iteration(event)
-        spent = event["seconds_training"] + event["seconds_waiting"]
-        row["seconds"] = fitted(event["seconds"], 8, places=1)
+        row["seconds"] = fitted(event["seconds"], 7, places=1)
         row["held-out"] = held_out(event)
-        row["waiting"] = f"{event['seconds_waiting'] / spent:.0%}" if spent > 0 else ""
         row["left"] = clock(self._left(event))
         if not self.columns:
-            there = [name for name in WIDTHS if name in row and (row[name] or name in EMPTY_AT_FIRST)]
-            self.columns = fitting(there, width_of(self.stream))
-            self._print({name: "" if name in UNNAMED else name for name in self.columns})
-        if row.get("certified") or self._due(event["outer"]):
+            self.columns = [name for name in WIDTHS if row.get(name) or name == "left"]
+            self._print({name: name for name in self.columns})
+        if event["rel_gap"] is not None or self._due(event["outer"]):
             self._print(row)
         else:
             self.unprinted = row
@@ -178,39 +165,8 @@ class TrainDisplay:
             "primal": f"{mark}{primal:.6g}",
             "dual": "" if dual is None else f"{mark}{dual:.6g}",
             "gap": "" if gap is None else f"{mark}{max(gap, 0.0):.1e}",
-            "certified": "certified" if certified else "",
-            "done": f"{event['classes_done']}/{self.n_vectors}" if "classes_done" in event else "",
-            "passes": f"{event['inner_passes'] / event['blocks']:.1f}" if event["blocks"] else "",
-            **self._working_set(event),
+            "set": "" if event["set_rows"] is None else f"{event['set_rows'] / self.n_samples:.1%}",
             "read": megabytes(self.bytes_read),
-            **self._objects(event),
-            **self._cluster(event),
-        }
-
-    def _objects(self, event: dict) -> dict[str, str]:
-        """Requests to an object store so far."""
-        self.requests += event.get("requests", 0)
-        if not self.requests:
-            return {}
-        return {"requests": counted(self.requests, WIDTHS["requests"])}
-
-    def _cluster(self, event: dict) -> dict[str, str]:
-        """What was sent to workers and back, and this process's part of the work."""
-        if not event.get("bytes_sent"):
-            return {}
-        self.bytes_sent += event["bytes_sent"] + event["bytes_received"]
-        here = event["seconds_training"] + event["set_seconds"]
-        return {"sent": megabytes(self.bytes_sent), "here": f"{here / (here + event['seconds_workers']):.0%}"}
-
-    def _working_set(self, event: dict) -> dict[str, str]:
-        """Its rows and its part of the gap, as parts of all, and the passes over it."""
-        rows, share = event["set_rows"], event["set_share"]
-        if rows is None:
-            return {"set": "", "set-gap": "", "set-passes": ""}
-        return {
-            "set": f"{rows / self.n_samples:.1%}",
-            "set-gap": f"{share:.0%}" if rows else "",
-            "set-passes": str(sum(event["set_passes"])),
         }
 
     def _due(self, outer: int) -> bool:
@@ -242,17 +198,6 @@ class TrainDisplay:
         if self.line is not None:
             self.line.close()
         print(" ".join(cells).rstrip(), file=self.stream, flush=True)
-
-
-def fitting(columns: list[str], width: int | None) -> list[str]:
-    """The columns that fit beside each other, one space between; the ones that matter least are spared first."""
-    chosen = list(columns)
-    for spared in SPARED if width is not None else ():
-        if sum(WIDTHS[name] + 1 for name in chosen) - 1 <= width:
-            break
-        if spared in chosen:
-            chosen.remove(spared)
-    return chosen
 
 
 def held_out(event: dict) -> str:
