@@ -1,4 +1,4 @@
-"""Runs as one HTML page that needs nothing else, without script: a picture of the charts, and tables.
+"""Runs as one HTML page that needs nothing else, without script: a picture of the charts, and a table.
 
 Traces are untrusted: every text of one goes through ``escape``, the picture is data of an image, in which nothing runs,
 and the page's policy fetches and runs nothing.
@@ -9,14 +9,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 from blocksvm import __version__
-from blocksvm.reporting.figure import draw, spent
-from blocksvm.reporting.runs import Iteration, OnlineLoss, TracedRun, thinned
+from blocksvm.reporting.figure import draw
+from blocksvm.reporting.runs import Iteration, OnlineLoss, TracedRun
 
-MOST_ROWS = 200  # of a table of iterations
 ENDS = {
     "converged": "converged",
     "rounding": "ended by the rounding of double precision",
@@ -26,6 +25,7 @@ ENDS = {
     "interrupted": "interrupted",
     None: "going on, or killed",
 }
+MARKED = ' class="differs"'
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; color: #1f2328;
   background: #fff }
@@ -45,32 +45,14 @@ def page_of(runs: Sequence[TracedRun]) -> str:
     source = "data:image/svg+xml;base64," + base64.b64encode(picture.getvalue()).decode()
     style = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{style}'; img-src data:; base-uri 'none'"
-    names = ["", *(run.name for run in runs)]
-    memory = dict.fromkeys(name for run in runs for name in run.memory)
-    times = [spent(run) if run.iterations else {} for run in runs]
-    kinds = dict.fromkeys(what for of in times for what in of)
-    texts = [[getattr(run, what) for run in runs] for what in ("settings", "versions")]
-    sections = {
-        "Results": _summary(runs),
-        "Where the time went": _table(
-            names, [[what, *(shown(of.get(what), in_seconds) for of in times)] for what in kinds]
-        ),
-        "Memory, as planned before the first row was read": _table(names, [
-            *([name, *(shown(run.memory.get(name), in_bytes) for run in runs)] for name in memory),
-            *([["in all", *(in_bytes(sum(run.memory.values())) for run in runs)]] if memory else []),
-        ]),
-        "Settings": "".join(_settings(names, of_runs) for of_runs in texts),
-        "Figures": "".join(map(_figures, runs)),
-    }  # fmt: skip
-    body = "\n".join(f"<h2>{name}</h2>\n{text}" for name, text in sections.items() if text)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n'
         f'<meta name="generator" content="blocksvm {__version__}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-        f'<img alt="charts of the runs; their figures are in the tables below" src="{source}">\n'
-        f"<p>Points with a mark are certified, the others estimates.</p>\n{body}\n</body>\n</html>\n"
+        f'<img alt="charts of the runs" src="{source}">\n'
+        f"<p>Points with a mark are certified, the others estimates.</p>\n{_table(runs)}</body>\n</html>\n"
     )
 
 
@@ -95,18 +77,33 @@ def shown(value: float | None, written: Callable[[float], str] = "{:.6g}".format
     return "" if value is None else written(value)
 
 
-def _table(head: Iterable[str], rows: Sequence[Sequence[str]], marked: Sequence[bool] = ()) -> str:
-    """A table of texts, which are escaped, without columns that are empty; marked: emphasised rows."""
-    if not rows:
-        return ""
-    wanted = [j for j in range(len(rows[0])) if j == 0 or any(row[j] for row in rows)]
-    names = "".join(f'<th scope="col">{escape(name)}</th>' for j, name in enumerate(head) if j in wanted)
-    lines = []
-    for k, row in enumerate(rows):
-        kind = ' class="differs"' if k < len(marked) and marked[k] else ""
-        cells = "".join(f"<td>{escape(row[j])}</td>" for j in wanted[1:])
-        lines.append(f'<tr{kind}><th scope="row">{escape(row[0])}</th>{cells}</tr>')
-    return f"<div><table><thead><tr>{names}</tr></thead>\n<tbody>{''.join(lines)}</tbody></table></div>\n"
+def _table(runs: Sequence[TracedRun]) -> str:
+    """A row for each result, then for each setting, those that differ first and marked; a column for each run."""
+    results = {
+        "solver": lambda run: run.method,
+        "state": lambda run: ENDS.get(run.status, run.status or ""),
+        "time": lambda run: in_seconds(run.seconds),
+        "iterations": lambda run: str(len(run.iterations) or ""),
+        "certified gap": lambda run: shown(certified_gap(run), "{:.2e}".format),
+        "read": lambda run: shown(last(run, lambda one: one.bytes_read or None), in_bytes),
+        "requests": lambda run: shown(last(run, lambda one: one.requests or None)),
+        "held out": lambda run: shown(last(run, lambda one: one.held_out), percent),
+        "average loss": lambda run: ", ".join(f"{learner[-1].loss:.6g}" for learner in run.online.values()),
+        "mistakes": lambda run: ", ".join(_wrong(learner[-1]) for learner in run.online.values()),
+        "memory planned": lambda run: shown(run.memory or None, in_bytes),
+    }
+    rows = [(name, [of(run) for run in runs], False) for name, of in results.items()]
+    names = dict.fromkeys(name for run in runs for name in run.settings)
+    settings = [(name, [run.settings.get(name, "") for run in runs]) for name in names]
+    differing = [(name, values, len(set(values)) > 1) for name, values in settings]
+    rows += sorted(differing, key=lambda row: not row[2])
+    head = "".join(f'<th scope="col">{escape(run.name)}</th>' for run in runs)
+    lines = [
+        f'<tr{MARKED if differs else ""}><th scope="row">{escape(name)}</th>'
+        + "".join(f"<td>{escape(value)}</td>" for value in values) + "</tr>"
+        for name, values, differs in rows if any(values)
+    ]  # fmt: skip
+    return f"<div><table><thead><tr><th></th>{head}</tr></thead>\n<tbody>{''.join(lines)}</tbody></table></div>\n"
 
 
 def last(run: TracedRun, of: Callable[[Iteration], float | None]) -> float | None:
@@ -114,55 +111,10 @@ def last(run: TracedRun, of: Callable[[Iteration], float | None]) -> float | Non
     return next((value for one in reversed(run.iterations) if (value := of(one)) is not None), None)
 
 
-def _summary(runs: Sequence[TracedRun]) -> str:
-    rows = []
-    for run in runs:
-        online = [learner[-1] for learner in run.online.values()]
-        gap = run.gap if run.gap is not None else last(run, lambda one: one.gap if one.certified else None)
-        rows.append([
-            run.name, run.method, ENDS.get(run.status, run.status or ""), in_seconds(run.seconds),
-            str(len(run.iterations) or ""), shown(gap, "{:.2e}".format),
-            shown(last(run, lambda one: one.bytes_read or None), in_bytes),
-            shown(last(run, lambda one: one.held_out), percent),
-            ", ".join(f"{one.loss:.6g}" for one in online), ", ".join(map(_wrong, online)),
-        ])  # fmt: skip
-    return _table(["run", "solver", "state", "time", "iterations", "certified gap", "read", "held out", "average loss",
-                   "mistakes"], rows)  # fmt: skip
+def certified_gap(run: TracedRun) -> float | None:
+    """At the end, or the last one of a run that goes on."""
+    return run.gap if run.gap is not None else last(run, lambda one: one.gap if one.certified else None)
 
 
 def _wrong(one: OnlineLoss) -> str:
     return shown(one.mistakes, percent) if one.rmse is None else f"rmse {one.rmse:.6g}"
-
-
-def _settings(names: list[str], of_runs: list[dict[str, str]]) -> str:
-    """The settings of each run; those that differ come first, marked."""
-    entries = [[name, *(of.get(name, "") for of in of_runs)] for name in dict.fromkeys(n for of in of_runs for n in of)]
-    entries.sort(key=lambda entry: len(set(entry[1:])) == 1)
-    return _table(names, entries, [len(set(entry[1:])) > 1 for entry in entries])
-
-
-def _figures(run: TracedRun) -> str:
-    """The numbers in the charts of a run."""
-    parts = ""
-    if run.iterations:
-        head = ["iteration", "seconds", "primal", "dual", "gap", "certified", "held out", "read", "passes", "set rows",
-                "set passes", "training", "waiting", "on the set", "workers", "sent", "requests"]  # fmt: skip
-        parts += _details(f"{run.name}: outer iterations", head, [
-            [str(one.number), f"{one.seconds:.3f}", shown(one.primal), shown(one.dual), shown(one.gap, "{:.3e}".format),
-             "yes" if one.certified else "", shown(one.held_out, percent) or shown(one.held_out_rmse),
-             in_bytes(one.bytes_read), shown(one.passes), shown(one.set_rows, "{:.0f}".format), shown(one.set_passes),
-             in_seconds(one.training), in_seconds(one.waiting), shown(one.on_set or None, in_seconds),
-             shown(one.workers or None, in_seconds), shown(one.sent or None, in_bytes), shown(one.requests or None)]
-            for one in thinned(run.iterations, MOST_ROWS)
-        ])  # fmt: skip
-    for name, learner in run.online.items():
-        rows = [
-            [f"{one.rows:.0f}", f"{one.seconds:.3f}", shown(one.loss), _wrong(one)]
-            for one in thinned(learner, MOST_ROWS)
-        ]
-        parts += _details(f"{run.name}: {name}", ["rows", "seconds", "average loss", "mistakes"], rows)
-    return parts
-
-
-def _details(name: str, head: list[str], rows: list[list[str]]) -> str:
-    return f"<details><summary>{escape(name)}</summary>{_table(head, rows)}</details>\n"

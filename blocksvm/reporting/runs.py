@@ -24,9 +24,8 @@ class Iteration:
     seconds, bytes_read: of the run, at its end; gap, primal, dual: certified, or estimates; held_out, on_rows:
     accuracies, and *_rmse root mean squared errors; lasted: seconds of this iteration, of which training, on_set
     (passes over the working set) and waiting were spent; reading, decoding: seconds of the threads that read
-    meanwhile; workers, sent: of a cluster, seconds of its workers, and bytes to them and back; requests: of the
-    run, to an object store; set_rows, rows_share, set_share: the working set, and its share of the rows and of the
-    gap; passes: a block, on the mean; set_passes: over the working set.
+    meanwhile; requests: of the run, to an object store; rows_share, set_share: the working set, as a share of the
+    rows and of the gap; passes: a block, on the mean; set_passes: over the working set.
     """
 
     number: int
@@ -46,10 +45,7 @@ class Iteration:
     waiting: float
     reading: float
     decoding: float
-    workers: float
-    sent: float
     requests: float
-    set_rows: float | None
     rows_share: float | None
     set_share: float | None
     passes: float | None
@@ -70,13 +66,12 @@ class OnlineLoss:
 
 @dataclass
 class TracedRun:
-    """A run so far.  settings, memory (bytes): by name; iterations; online: the losses of each learner, by its name;
-    status: None while it goes on, or where it was killed."""
+    """A run so far.  settings: by name; memory: bytes planned; iterations; online: the losses of each learner, by its
+    name; status: None while it goes on, or where it was killed."""
 
     name: str
     settings: dict[str, str] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
-    memory: dict[str, float] = field(default_factory=dict)
+    memory: float = 0.0
     iterations: list[Iteration] = field(default_factory=list)
     online: dict[str, list[OnlineLoss]] = field(default_factory=dict)
     rows: float | None = None
@@ -191,9 +186,8 @@ def _begin(run: TracedRun, event: Event) -> None:
     for name, values in event.group("learners").items():
         settings |= {f"{name}: {key}": value for key, value in event.of(name, values).values.items()}
     run.settings = {str(key): _text(value) for key, value in settings.items() if value is not None}
-    run.versions = {str(key): _text(value) for key, value in event.group("versions").items()}
     plan = event.of("memory_plan", event.group("memory_plan"))
-    run.memory = {str(key): plan.amount(key) for key in plan.values}
+    run.memory = sum(map(plan.amount, plan.values))
     run.rows = event.number("n_samples")
     run.method = _text(event.values.get("solver") or event.values.get("learner") or "")
 
@@ -231,10 +225,7 @@ def _iterate(run: TracedRun, event: Event) -> None:
             waiting=event.amount("seconds_waiting"),
             reading=event.amount("seconds_reading"),
             decoding=event.amount("seconds_decoding"),
-            workers=event.amount("seconds_workers"),
-            sent=event.amount("bytes_sent") + event.amount("bytes_received"),
             requests=event.amount("requests") + (before.requests if before else 0.0),
-            set_rows=set_rows,
             rows_share=None if set_rows is None or not run.rows else set_rows / run.rows,
             set_share=event.number("set_share"),
             passes=event.amount("inner_passes") / blocks if blocks else None,

@@ -86,8 +86,7 @@ def test_a_page_shows_what_a_run_did(tmp_path, trace, events, capsys, succeeds):
     assert (code, err) == (0, "")
     assert f"written to {page}" in out
     parsed = Parsed(page.read_text())
-    headings = ["Results", "Where the time went", "Memory, as planned before the first row was read", "Settings"]
-    assert parsed.texts["h2"] == [*headings, "Figures"]
+    assert parsed.tags.count("table") == 1 and {"certified gap", "memory planned", "tol"} <= set(parsed.texts["th"])
     end = events[-1]
     assert f"{end['rel_gap']:.2e}" in parsed.texts["td"]
     # its own file and kind of file is replaced, nothing else
