@@ -8,7 +8,6 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run
-from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
     FORMAT_OF_MODEL,
     OVERWRITE,
@@ -21,7 +20,7 @@ from blocksvm.cli.options import (
     n_threads,
     take_inputs,
 )
-from blocksvm.cli.outputs import outputs_of, print_written
+from blocksvm.cli.outputs import emit_json, outputs_of, print_written
 from blocksvm.formats.choices import PREDICTED, all_choices
 
 ROWS = Setting("n", "rows to ask for", 100, int, least=1, metavar="N")
@@ -55,7 +54,7 @@ def main(arguments: list[str]) -> int:
     import numpy as np
 
     from blocksvm.base.labels import has_label
-    from blocksvm.cli.display.line import Line
+    from blocksvm.cli.progress import Line
     from blocksvm.files.output import written_text
     from blocksvm.model.asking import ROW_BYTES, SmallestMargins, margins_of
 

@@ -8,7 +8,6 @@ import sys
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, value_of
-from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
     FIGURE,
     OVERWRITE,
@@ -20,7 +19,7 @@ from blocksvm.cli.options import (
     json_of,
     unlimited,
 )
-from blocksvm.cli.outputs import outputs_of, print_written
+from blocksvm.cli.outputs import emit_json, outputs_of, print_written
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import ROUNDING, RUN_SETTINGS
 
@@ -165,7 +164,7 @@ def check_select(measure: str | None, store, loss: str | None) -> None:
 
 def validated(options, store, path: list[float], **more):
     """The cross-validation that options name."""
-    from blocksvm.cli.display.line import Line
+    from blocksvm.cli.progress import Line
     from blocksvm.validation.cross import cross_validate
 
     if not options.quiet:
@@ -193,7 +192,7 @@ class CvProgress:
         self.end: float | None = None
 
     def show(self, event: dict) -> None:
-        from blocksvm.cli.display.number_texts import clock
+        from blocksvm.cli.texts import clock
 
         if event["event"] == "part":
             low, high = event["path"][0], event["path"][-1]
@@ -215,7 +214,7 @@ def shown(cv, best: int, by: str | None = None) -> list[str]:
     measure of the best."""
     import numpy as np
 
-    from blocksvm.cli.display.number_texts import fitted, number_of
+    from blocksvm.cli.texts import fitted, number_of
 
     names = ["rmse", "loss"] if cv.real else ["accuracy", "loss"]
     names += ["auc"] if not np.isnan(cv.auc).all() else []

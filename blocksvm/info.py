@@ -7,9 +7,8 @@ import sys
 from blocksvm.base.errors import InputError, printable
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run
-from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import OVERWRITE, add_objects, json_of
-from blocksvm.cli.outputs import outputs_of
+from blocksvm.cli.outputs import emit_json, outputs_of
 from blocksvm.files.paths import location
 
 VERIFY = Setting("verify", "read all of the file and compare it with its checksums", False, bool)
@@ -38,7 +37,7 @@ def main(arguments: list[str]) -> int:
     if options.verify:
         verify(path, kind, options)
     top = None if options.top is None else strongest_weights(path, kind, options.top)
-    from blocksvm.cli.display.file_lines import all_settings, description_lines, weight_lines
+    from blocksvm.cli.file_lines import all_settings, description_lines, weight_lines
     from blocksvm.store.descriptions import as_json
 
     if options.json:
@@ -69,7 +68,7 @@ def strongest_weights(path, kind: str, n: int) -> list:
 def verify(path, kind: str, options) -> None:
     """InputError unless all that matters in the file is sound."""
     if kind == "store":
-        from blocksvm.cli.display.line import Line
+        from blocksvm.cli.progress import Line
         from blocksvm.store.reader import Store
 
         line = Line(sys.stderr, options.quiet)

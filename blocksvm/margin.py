@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run
-from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
     FIGURE,
     OVERWRITE,
@@ -18,7 +17,7 @@ from blocksvm.cli.options import (
     json_of,
     unlimited,
 )
-from blocksvm.cli.outputs import outputs_of, print_written
+from blocksvm.cli.outputs import emit_json, outputs_of, print_written
 from blocksvm.conversion.split_settings import TEMP
 from blocksvm.theory.settings import MARGIN_SETTINGS
 from blocksvm.training.run_settings import ROUNDING
@@ -62,8 +61,8 @@ def main(arguments: list[str]) -> int:
     outputs = outputs_of(options, [options.store], named)
     settings = MARGIN_SETTINGS.checked(chosen_values(options, MARGIN_SETTINGS), "margin")
     stop = catch_signals()
-    from blocksvm.cli.display.line import Line
-    from blocksvm.cli.display.number_texts import sizes
+    from blocksvm.cli.progress import Line
+    from blocksvm.cli.texts import sizes
     from blocksvm.store.reader import Store
     from blocksvm.theory.margin import maximum_margin
 
@@ -126,7 +125,7 @@ class MarginProgress:
 def shown(report) -> list[str]:
     """The report as lines for a person."""
     from blocksvm.base.labels import label_text
-    from blocksvm.cli.display.number_texts import number_of
+    from blocksvm.cli.texts import number_of
 
     limited = (
         "not converged: rounding ended a training above its gap; scale the rows"

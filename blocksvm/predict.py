@@ -11,7 +11,6 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run
-from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
     CLUSTER,
     FORMAT_OF_MODEL,
@@ -27,7 +26,7 @@ from blocksvm.cli.options import (
     name_of_code,
     take_inputs,
 )
-from blocksvm.cli.outputs import outputs_of, print_results
+from blocksvm.cli.outputs import emit_json, outputs_of, print_results
 from blocksvm.cli.standard import is_closed
 from blocksvm.files.paths import file_size
 from blocksvm.formats.choices import PREDICTED, all_choices
@@ -91,7 +90,7 @@ def main(arguments: list[str]) -> int:
 
     measures = measures_of(scorer.model, link, scorer.budget)
     if not options.quiet:
-        from blocksvm.cli.display.number_texts import megabytes
+        from blocksvm.cli.texts import megabytes
 
         used, total = (megabytes(n) for n in (sum(scorer.budget.used.values()), options.memory))
         print(f"{options.model}: {description.n_features:,} features; memory {used} of {total}", file=sys.stderr)
@@ -152,7 +151,7 @@ def write_predictions(options, output, pieces: Iterator[Scores], scorer, measure
     """Write a line for each row, and count what it is worth; link: of probabilities, where these are written."""
     from contextlib import ExitStack
 
-    from blocksvm.cli.display.line import Line
+    from blocksvm.cli.progress import Line
     from blocksvm.files.output import written_text
 
     line, model = Line(sys.stderr, options.quiet), scorer.model

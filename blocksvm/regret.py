@@ -7,7 +7,6 @@ import sys
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.cli.console import Parser, run, value_of
-from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
     FIGURE,
     OVERWRITE,
@@ -18,7 +17,7 @@ from blocksvm.cli.options import (
     name_of_code,
     refusal,
 )
-from blocksvm.cli.outputs import outputs_of, print_written
+from blocksvm.cli.outputs import emit_json, outputs_of, print_written
 from blocksvm.online import LEARNERS
 from blocksvm.theory.settings import MAX_ROWS, REPLAY
 
@@ -74,7 +73,7 @@ def main(arguments: list[str]) -> int:
     options = parser(learner, declared).parse_args(arguments)
     outputs = outputs_of(options, [options.store], {"figure": options.figure})
     settings = chosen_values(options, declared)
-    from blocksvm.cli.display.line import Line
+    from blocksvm.cli.progress import Line
     from blocksvm.store.reader import Store
     from blocksvm.theory.report import measure_regret
 

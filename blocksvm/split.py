@@ -8,7 +8,6 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run, value_of
-from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
     FORMAT,
     OVERWRITE,
@@ -19,7 +18,7 @@ from blocksvm.cli.options import (
     json_of,
     n_threads,
 )
-from blocksvm.cli.outputs import outputs_of, print_results
+from blocksvm.cli.outputs import emit_json, outputs_of, print_results
 from blocksvm.conversion.split_settings import SPLIT, TEMP
 from blocksvm.files.paths import location
 from blocksvm.formats import settings_offered
@@ -71,7 +70,7 @@ def main(arguments: list[str]) -> int:
     check_options(options, changes)
     check_files(options, changes, held_out)
     settings = split_settings(options, changes, share)
-    from blocksvm.cli.display.splitting import SplitDisplay, skipped_lines, split_summary
+    from blocksvm.cli.split_progress import SplitDisplay, skipped_lines, split_summary
     from blocksvm.conversion.convert import extend, split_rows
     from blocksvm.formats import columns_line
     from blocksvm.store.descriptions import as_json

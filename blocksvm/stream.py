@@ -12,7 +12,6 @@ from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import SEED, Setting, Settings
 from blocksvm.base.user_code import names_of
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, value_of
-from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
     FORMAT,
     OVERWRITE,
@@ -28,7 +27,7 @@ from blocksvm.cli.options import (
     name_of_code,
     refusal,
 )
-from blocksvm.cli.outputs import outputs_of, print_next, print_results
+from blocksvm.cli.outputs import emit_json, outputs_of, print_next, print_results
 from blocksvm.cli.standard import is_closed
 from blocksvm.files.paths import location
 from blocksvm.formats import settings_offered
@@ -149,7 +148,7 @@ def main(arguments: list[str]) -> int:
     stop = catch_signals()
     from functools import partial
 
-    from blocksvm.cli.display.streaming import StreamDisplay
+    from blocksvm.cli.stream_lines import StreamDisplay
     from blocksvm.streaming.stream_outputs import stream_outputs
     from blocksvm.streaming.stream_pass import StreamPass
 

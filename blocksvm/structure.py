@@ -8,7 +8,6 @@ from dataclasses import replace
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, value_of
-from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
     OVERWRITE,
     THREADS,
@@ -19,7 +18,7 @@ from blocksvm.cli.options import (
     json_of,
     name_of_code,
 )
-from blocksvm.cli.outputs import outputs_of, print_results
+from blocksvm.cli.outputs import emit_json, outputs_of, print_results
 from blocksvm.structured.settings import ALL_LEARNERS, FEATURES, OF_TASKS, RUN, SCORING
 
 ACTIONS = {
@@ -153,8 +152,8 @@ def train_settings(options, of_task: Settings):
 
 def fit(options, settings, learned):
     """Train on the examples, and show each epoch."""
-    from blocksvm.cli.display.line import Line
-    from blocksvm.cli.display.number_texts import megabytes
+    from blocksvm.cli.progress import Line
+    from blocksvm.cli.texts import megabytes
     from blocksvm.structured.train import fit_structure
 
     structure = learned.structure

@@ -8,7 +8,6 @@ from textwrap import fill
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, value_of
-from blocksvm.cli.json_output import emit_json
 from blocksvm.cli.options import (
     CHECKPOINT,
     CLUSTER,
@@ -24,7 +23,7 @@ from blocksvm.cli.options import (
     refusal,
     saved_in,
 )
-from blocksvm.cli.outputs import outputs_of, print_next, print_results
+from blocksvm.cli.outputs import emit_json, outputs_of, print_next, print_results
 from blocksvm.cli.standard import drawing
 from blocksvm.files.paths import location
 from blocksvm.online.methods import NAMES

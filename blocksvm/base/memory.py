@@ -83,6 +83,13 @@ class TooLittleMemory(InputError):
         return type(self), (self.total, self.needs)  # of a process of joblib's
 
 
+def too_small(total: int, what: str, least: int) -> InputError:
+    """The error where it is known how many bytes ``what`` takes at least."""
+    return InputError(
+        f"{option('memory', Bytes(total))} is too small for {what}; give {option('memory', Bytes(least))} or more"
+    )
+
+
 @dataclass
 class Budget:
     """``total`` bytes, and what has been used of them by name."""

@@ -1,14 +1,17 @@
-"""The outputs of a command by kind of file: refused before any work is done, and named once they are written.
+"""The outputs of a command by kind of file: refused before any work is done, and named once they are written; the
+figures of ``--json``.
 
 Imports nothing heavy, so that ``--help`` is quick.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
+from blocksvm import __version__
 from blocksvm.base.errors import InputError
 from blocksvm.files.paths import Location, location
 
@@ -39,7 +42,7 @@ def outputs_of(
 
 def print_results(options, lines: Sequence[str], to=None) -> None:
     """Print the lines on how a command ended to standard output, or to another stream; with ``--quiet`` the first."""
-    from blocksvm.cli.display.folding import wrap_text
+    from blocksvm.cli.progress import wrap_text
 
     to = to or sys.stdout
     if lines:
@@ -58,3 +61,17 @@ def print_written(options, outputs: Mapping[str | None, Location]) -> None:
     for kind, path in outputs.items() if not options.quiet else ():
         if kind != "checkpoint":
             print(f"written to {path}", file=sys.stderr if getattr(options, "json", None) == "-" else sys.stdout)
+
+
+def emit_json(options, figures: Mapping) -> bool:
+    """Write the figures of a command as ``--json`` says; whether they went to standard output, in place of its text."""
+    from blocksvm.base.settings import plain
+
+    if options.json == "-":
+        print(json.dumps(plain(figures), allow_nan=False))
+    elif options.json is not None:
+        from blocksvm.files.output import write_json
+
+        # by its first key a file is known as one that may be replaced
+        write_json(location(options.json), {"blocksvm": __version__} | plain(figures), options.overwrite)
+    return options.json == "-"

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from blocksvm.base.threads import Threads
-from blocksvm.cli.display.training import TrainDisplay, train_summary
 from blocksvm.cli.options import cluster_of, resumes
+from blocksvm.cli.train_table import TrainDisplay, train_summary
 from blocksvm.files.paths import Location, location
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import InitialModels
@@ -124,7 +124,7 @@ class Session:
         return write
 
     def _calibrated(self, source: Store) -> dict | None:
-        from blocksvm.cli.display.line import Line
+        from blocksvm.cli.progress import Line
         from blocksvm.validation.calibration import FOLDS, calibrated
 
         line = Line(sys.stderr, self.options.quiet)

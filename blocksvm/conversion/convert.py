@@ -15,7 +15,7 @@ import numpy as np
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.labels import label_fault
 from blocksvm.base.log import LOG
-from blocksvm.base.memory import MEMORY
+from blocksvm.base.memory import MEMORY, too_small
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.conversion.destination import Destination, RowOrder
@@ -253,10 +253,7 @@ def _convert(inputs, batches, store, settings: SplitSettings, holdout_store, pro
         if path.resolve() in read_from:
             raise InputError(f"{path}: is also an input; choose another name for the store")
     if settings.memory < SMALLEST_MEMORY:
-        raise InputError(
-            f"{option('memory', Bytes(settings.memory))} is too small; a split needs "
-            f"{option('memory', Bytes(SMALLEST_MEMORY))} or more"
-        )
+        raise too_small(settings.memory, "a split", SMALLEST_MEMORY)
     temp = Path(settings.temp) if settings.temp is not None else temporary_folder(store)
     if not temp.is_dir():
         raise InputError(f"{temp}: no such folder; {option('temp')} names an existing one")

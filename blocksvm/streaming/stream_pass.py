@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import Bytes, InputError, option
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import Labels
 from blocksvm.base.log import LOG
-from blocksvm.base.memory import MEMORY
+from blocksvm.base.memory import MEMORY, too_small
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_user
@@ -223,11 +223,8 @@ class StreamPass:
         besides = self.ranking_bytes + prior_takes
         left = settings.memory - self.ahead.planned_bytes - besides
         if left < 1_000_000:
-            least = Bytes(10**6 * math.ceil(self.ahead.least_memory(1_000_000 + besides) / 1e6))
-            raise InputError(
-                f"{option('memory', Bytes(settings.memory))} is too small for a stream; give {option('memory', least)} "
-                "or more"
-            )
+            least = 10**6 * math.ceil(self.ahead.least_memory(1_000_000 + besides) / 1e6)
+            raise too_small(settings.memory, "a stream", least)
         numbered = None
         if start_from is not None and settings.bits is not None:  # a model of all places goes on with all of them
             numbered = describe_model(start_from).n_features < 1 << settings.bits

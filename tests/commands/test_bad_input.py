@@ -328,7 +328,7 @@ def test_existing_outputs_stay(tmp_path, refused):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--memory", "1MB"], "--memory 1MB is too small; a split needs --memory 16MB or more"),
+        (["--memory", "1MB"], "--memory 1MB is too small for a split; give --memory 16MB or more"),
         (["--memory", "16MB", "--threads", "500"], "--memory 16MB is too small for 500 threads"),
         (["--memory", "lots"], "'lots' is not a size such as 512MB or 2GB"),
         (["--memory=-1GB"], "'-1GB' must be above 0"),

@@ -13,7 +13,7 @@ import blocksvm
 from blocksvm import cv, export, info, predict, split, stream, structure, train
 from blocksvm.base.errors import CONTROLS, InputError, printable, shown_lines
 from blocksvm.base.labels import label_text
-from blocksvm.cli.display.line import Line
+from blocksvm.cli.progress import Line
 from blocksvm.cli.standard import Diagnostics, Results, drawing
 from blocksvm.model.model_file import load_model
 

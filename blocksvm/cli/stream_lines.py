@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from blocksvm.base.settings import shown
-from blocksvm.cli.display.folding import wrap_text
-from blocksvm.cli.display.line import Pace
-from blocksvm.cli.display.number_texts import counted, fitted, label, loss_text, megabytes, number_of, rmse
+from blocksvm.cli.progress import Pace, wrap_text
+from blocksvm.cli.texts import counted, fitted, label, loss_text, megabytes, number_of, rmse
 
 OF_EACH = ("mistakes", "squared_errors", "cumulative_cost")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from blocksvm.cli.display.line import Line, Pace
-from blocksvm.cli.display.number_texts import clock, labels_line, megabytes, number_of, rows, sizes
+from blocksvm.cli.progress import Line, Pace
+from blocksvm.cli.texts import clock, labels_line, megabytes, number_of, rows, sizes
 from blocksvm.conversion.factor_counts import factor_notes
 from blocksvm.store.descriptions import SourceMeta, StoreMeta
 

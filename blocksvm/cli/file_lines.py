@@ -5,7 +5,7 @@ from __future__ import annotations
 from blocksvm.base.errors import printable
 from blocksvm.base.labels import listed
 from blocksvm.base.settings import shown
-from blocksvm.cli.display.number_texts import labels_line, loss_text, megabytes, number_of, rows
+from blocksvm.cli.texts import labels_line, loss_text, megabytes, number_of, rows
 from blocksvm.store.descriptions import (
     CertificateMeta,
     CheckpointMeta,

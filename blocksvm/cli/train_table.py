@@ -6,9 +6,8 @@ import math
 from itertools import pairwise
 
 from blocksvm.base.settings import shown
-from blocksvm.cli.display.folding import wrap_text
-from blocksvm.cli.display.line import Line
-from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes, number_of, rmse, sizes
+from blocksvm.cli.progress import Line, wrap_text
+from blocksvm.cli.texts import clock, counted, fitted, megabytes, number_of, rmse, sizes
 from blocksvm.problems.problem_settings import learns_together
 
 # column -> width: nine of a batch solver, and nine of an online learner, which fit 80 columns
