@@ -158,7 +158,7 @@ def check_select(measure: str | None, store, loss: str | None) -> None:
     measures = ("loss", "rmse") if get_loss(loss or "hinge").of_numbers else of_classes
     if measure not in (None, *measures):
         raise InputError(
-            f"--select {measure}: is no measure of these rows and this loss; choose {' or '.join(measures)}"
+            f"--select {measure}: is not a measure of these rows and this loss; choose {' or '.join(measures)}"
         )
 
 

@@ -17,7 +17,7 @@ from blocksvm.formats import AUTO, settings_offered
 from blocksvm.streaming.stream_pass import StreamPass, StreamReport, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 
-HIDDEN = ("learner", "settings", "options", "idf", "scale")  # fields that are no keywords
+HIDDEN = ("learner", "settings", "options", "idf", "scale")  # fields that are not keywords
 
 
 class Stream(StreamPass):

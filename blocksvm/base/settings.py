@@ -58,7 +58,7 @@ class Setting:
         )
 
     def checked(self, value):
-        """The value in its kind; InputError where it is none of that kind, or out of range.  None stays None."""
+        """The value in its kind; InputError where it is of another kind or out of range.  None stays None."""
         if value is None or isinstance(value, list) and self.many != 1:
             return value
         if self.kind is bool:

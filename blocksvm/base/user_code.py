@@ -1,9 +1,9 @@
-"""Objects that are named by their place, 'module:attribute': the code that a user brings, and when it may run.
+"""Objects that are named by their location, 'module:attribute': the code that a user brings, and when it may run.
 
-Importing a module runs it, so a file must not choose which one: a place is imported only where the user has given it in
-this process for the same setting, as an option of a command or as an argument in Python (``by_user``).  What a model,
-checkpoint, store or trace names besides is refused, whichever way it came here; ``names_of`` says which file is being
-followed.
+Importing a module runs it, so a file must not choose which one: a location is imported only where the user has given it
+in this process for the same setting, as an option of a command or as an argument in Python (``by_user``).  What a
+model, checkpoint, store or trace names besides is refused, whichever way it came here; ``names_of`` says which file is
+being followed.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from importlib import import_module
 
 from blocksvm.base.errors import InputError, option
 
-# the settings that name code; a place in any other one permits nothing
+# the settings that name code; a location in any other one permits nothing
 CODE = ("learner", "loss", "schedule", "format", "task", "score")
 # options that name a learner, too
 OF_LEARNERS = ("solver", "help_solver", "help_learner")
 
-_by_user: set[tuple[str, str]] = set()  # (setting, place)
+_by_user: set[tuple[str, str]] = set()  # (setting, location)
 _file: ContextVar[str | None] = ContextVar("file", default=None)  # whose names are being followed
 
 
 def by_user(values: Mapping = {}, /, **more) -> None:
-    """Note values that the user has given, by setting; those of ``CODE`` may be places ('a:b', of learners several:
+    """Note values that the user has given, by setting; those of ``CODE`` may be locations ('a:b', of learners several:
     'a:b,c:d').  Those given while the names of a file are followed are the file's, and count for nothing."""
     if _file.get() is not None:
         return
@@ -43,8 +43,8 @@ def _setting(name: str) -> str:
 
 
 @contextmanager
-def no_user_places() -> Iterator[None]:
-    """Meanwhile the user has named no place yet, as a command begins."""
+def no_user_locations() -> Iterator[None]:
+    """Meanwhile the user has named no location yet, as a command begins."""
     before = set(_by_user)
     _by_user.clear()
     try:
@@ -64,38 +64,37 @@ def names_of(file) -> Iterator[None]:
         _file.reset(before)
 
 
-def is_named(place: str, setting: str) -> bool:
-    """Whether the user has given the place for this setting."""
-    return (_setting(setting), place) in _by_user
+def is_named(location: str, setting: str) -> bool:
+    """Whether the user has given the location for this setting."""
+    return (_setting(setting), location) in _by_user
 
 
-def require_named(place: str, setting: str) -> None:
-    """InputError unless the user has given the place for this setting, too."""
-    if not is_named(place, setting):
-        raise not_trusted(place, setting, _file.get() or "a file")
+def require_named(location: str, setting: str) -> None:
+    """InputError unless the user has given the location for this setting, too."""
+    if not is_named(location, setting):
+        raise not_trusted(location, setting, _file.get() or "a file")
 
 
-def check_followed(place: str, setting: str) -> None:
+def check_followed(location: str, setting: str) -> None:
     """The same, while the names of a file are followed."""
     if _file.get() is not None:
-        require_named(place, setting)
+        require_named(location, setting)
 
 
-def not_trusted(place: str, setting: str, file) -> InputError:
-    """The error where only a file names a place."""
-    return InputError(
-        f"{file}: names {place} as its {setting}, whose code would run; if you trust it, give {option(setting, place)}"
-    )
+def not_trusted(location: str, setting: str, file) -> InputError:
+    """The error where only a file names a location."""
+    given = option(setting, location)
+    return InputError(f"{file}: names {location} as its {setting}, whose code would run; if you trust it, give {given}")
 
 
-def imported(place: str, setting: str):
-    """The object of a place that the user has named.  Raises InputError where only a file names it, and ImportError,
+def imported(location: str, setting: str):
+    """The object of a location that the user has named.  Raises InputError where only a file names it, and ImportError,
     with the reason, where there is none."""
-    require_named(place, setting)
-    return object_at(place)
+    require_named(location, setting)
+    return object_at(location)
 
 
-def place_of(value, setting: str) -> str:
+def location_of(value, setting: str) -> str:
     """'module:attribute' of an object that the user gives; InputError, which names the setting, where no module has it
     as an attribute.  The modules of its functions come first."""
     near = [getattr(part, "__module__", "") for part in vars(value).values() if callable(part)]
@@ -106,9 +105,9 @@ def place_of(value, setting: str) -> str:
     raise InputError(f"{option(setting, value.name)}: is in no module; assign it to a name in its module")
 
 
-def object_at(place: str):
-    """The same of a place of this package: of a registry's line."""
-    name, _, attribute = place.partition(":")
+def object_at(location: str):
+    """The same of a location of this package: of a registry's line."""
+    name, _, attribute = location.partition(":")
     try:
         module = import_module(name)
     except (AttributeError, ValueError) as error:

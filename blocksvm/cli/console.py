@@ -21,7 +21,7 @@ from blocksvm.base.errors import InputError, nearest, one_of, option_string, sys
 from blocksvm.base.log import show_with
 from blocksvm.base.memory import BESIDES, MEMORY, megabytes, memory_limit
 from blocksvm.base.settings import Setting
-from blocksvm.base.user_code import by_user, no_user_places
+from blocksvm.base.user_code import by_user, no_user_locations
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.cli.standard import OutputClosed, standard_streams
 from blocksvm.files.paths import arguments_without_secrets, one_run, use_connections
@@ -38,7 +38,7 @@ LEAST_MEMORY = 5  # MB that are worth to be advised
 # Products of vectors here are short, or sparse and ours: after each of them OpenBLAS's other threads would wait in a
 # busy loop for the next one, and take their processors from the threads that read and parse.
 ONE_BLAS_THREAD = ("OPENBLAS_NUM_THREADS", "1")
-NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)")  # a value that begins so is no option
+NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)")  # a value that begins so is not an option
 QUIET = Setting("quiet", "print one line or the table asked for, and errors", False, bool)
 
 
@@ -210,7 +210,7 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     gc.callbacks.append(look_as_usual)
     try:
         try:
-            with no_user_places(), standard_streams(), one_run() as files:
+            with no_user_locations(), standard_streams(), one_run() as files:
                 code = _exit_code(main, prog, files.written, sys.argv[1:] if arguments is None else arguments)
         finally:
             use_option_names(before)

@@ -61,7 +61,7 @@ class Line:
 
 
 def width_of(stream) -> int | None:
-    """The columns of a terminal; None where the stream is none, or one that does not tell."""
+    """The columns of a terminal; None where the stream is not one, or does not tell."""
     try:
         return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else None
     except (OSError, ValueError):

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from blocksvm.base.settings import Settings
-from blocksvm.base.user_code import object_at, place_of
+from blocksvm.base.user_code import location_of, object_at
 
 TWO_CLASSES = "two classes"  # y is -1 or +1
 CLASSES = "classes"  # y is 0 .. k - 1
@@ -94,7 +94,7 @@ class Loss:
 
     def place(self) -> str:
         """MODULE:ATTRIBUTE, where the loss can be imported from; InputError where no module has it as an attribute."""
-        return place_of(self, "loss")
+        return location_of(self, "loss")
 
     @property
     def of_numbers(self) -> bool:

@@ -12,7 +12,7 @@ from blocksvm.base.settings import plain
 from blocksvm.model.trace import read_trace
 
 LOSS = "cumulative_loss"
-# entries of a start event that are no settings of the run
+# entries of a start event that are not settings of the run
 NO_SETTINGS = ("event", "outer", "memory_plan", "versions", "learner_settings", "learners")
 LONGEST_TEXT = 300  # characters of a setting that are shown
 

@@ -238,7 +238,7 @@ def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
         ("l1", "no such loss; choose one of hinge, squared-hinge"),
         ("no_such_module:LOSS", "cannot be imported"),
         ("support.extra_losses:MISSING", "cannot be imported"),
-        ("support.extra_losses:NOT_A_LOSS", "is no loss"),
+        ("support.extra_losses:NOT_A_LOSS", "is not a loss"),
         ("support.extra_losses:", "no such loss; choose one of"),
     ):
         with pytest.raises(InputError, match=expected):

@@ -173,7 +173,7 @@ def test_python_names_what_may_run(folder, tmp_path, marker):
         with pytest.raises(InputError, match=f"a file: names {PLACE}"):
             ask(PLACE)
     assert not marker.exists()
-    with pytest.raises(InputError, match="is no loss"):
+    with pytest.raises(InputError, match="is not a loss"):
         blocksvm.fit([[1.0, 0.0], [0.0, 1.0]], [1.0, -1.0], loss=PLACE)
     assert marker.exists()
 

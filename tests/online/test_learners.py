@@ -183,7 +183,7 @@ def test_a_learner_from_outside_the_package_is_named_by_its_place():
     for name, what in (
         ("nobody", "nobody: no such learner"),
         ("no.such.module:X", "cannot be imported"),
-        ("blocksvm.online.rules.gradient:move", "is no learner"),
+        ("blocksvm.online.rules.gradient:move", "is not a learner"),
     ):
         with pytest.raises(InputError, match=what):
             get_learner(name)

@@ -258,7 +258,7 @@ def test_what_is_wrong_in_a_text(tmp_path, task, content, options, sentence, ref
 
 
 BAD_COMMANDS = [("train {train} {new}", "--task is missing"),
-                ("train {train} {new} --task math:pi", "--task math:pi: is no task"),
+                ("train {train} {new} --task math:pi", "--task math:pi: is not a task"),
                 ("evaluate {model} {train} --task tags", "was trained for the task chunks, not tags"),
                 ("train {train} {new} --task tags --learner perceptron -C 1", "-C: perceptron"),
                 ("train {train} {train} --task tags --overwrite", "is also an input; choose another name"),

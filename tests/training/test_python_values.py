@@ -94,10 +94,10 @@ def test_a_learner_is_given_as_an_object(rows, learner):
 
 @pytest.mark.parametrize(
     ("keywords", "says"),
-    [({"learner": HINGE}, "learner=Loss.*: is no learner; give its name, or a Learner"),
-     ({"learner": 3}, "learner=3: is no learner; give its name, or a Learner"),
-     ({"solver": 3}, "solver=3: is no solver; give its name, or a Method"),
-     ({"loss": 3}, "loss=3: is no loss; give its name, or a Loss"),
+    [({"learner": HINGE}, "learner=Loss.*: is not a learner; give its name, or a Learner"),
+     ({"learner": 3}, "learner=3: is not a learner; give its name, or a Learner"),
+     ({"solver": 3}, "solver=3: is not a solver; give its name, or a Method"),
+     ({"loss": 3}, "loss=3: is not a loss; give its name, or a Loss"),
      ({"learner": replace(PA1, name="nowhere")}, "learner=nowhere: is in no module; assign it to a name"),
      ({"learner": "kernel-pa", "average": True}, "average")],
 )  # fmt: skip

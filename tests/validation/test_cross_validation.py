@@ -315,7 +315,7 @@ def test_what_a_fold_cannot_measure_is_told_and_chooses_nothing(rows, tmp_path, 
 def test_a_measure_that_the_rows_do_not_have_is_refused_before_training(rows, tmp_path, measure, loss, expected):
     X, _ = rows
     store = make_store(tmp_path, X, np.arange(N) % 3 + 0.0)
-    with pytest.raises(InputError, match=f"--select {measure}: is no measure of these .*; choose {expected}$"):
+    with pytest.raises(InputError, match=f"--select {measure}: is not a measure of these .*; choose {expected}$"):
         cv_main([str(store), "--select", measure, "--loss", loss])
 
 
