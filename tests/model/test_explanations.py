@@ -137,7 +137,7 @@ def test_ids_where_features_have_no_names_and_targets(tmp_path, run_in_process, 
 @pytest.mark.parametrize(
     ("words", "n", "sentence"),
     [("--solver kernel --gamma 1", "3", "has a kernel, so that its decision values are no sums over features"),
-     ("", "0", "--explain 0: choose 1 to 10,000"), ("", "10001", "--explain 10001: choose 1 to 10,000")],
+     ("", "0", "--explain 0: must be 1 or more"), ("", "10001", "--explain 10001: choose 1 to 10,000")],
 )  # fmt: skip
 def test_refusals(tmp_path, run_in_process, monkeypatch, words, n, sentence):
     monkeypatch.chdir(tmp_path)

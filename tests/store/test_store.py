@@ -354,5 +354,5 @@ def test_rows_are_compressed_or_as_they_are(tmp_path):
             assert stored.any() == (path is mixed or name == codec.NONE)
             assert stored.all() == (path is store and name == codec.NONE)
     assert len(set(found)) == 2
-    with pytest.raises(InputError, match="zstd: choose lz4 or none"):
+    with pytest.raises(InputError, match="zstd: choose one of lz4, none"):
         SplitSettings(codec="zstd")

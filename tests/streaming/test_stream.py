@@ -183,7 +183,7 @@ def test_the_command_writes_progress_model_and_log(tmp_path, capsys, succeeds):
         (["--learner", "omd", "--mirror", "entropic", "--n-features", "5"], "--n-features 5: the rows have"),
         (["--learner", "pegasos"], "pegasos needs --lambda"),
         (["--learner", "omd", "--mirror", "entropic"], "needs --n-features"),
-        (["--learner", "pa1", "--bits", "40"], "--bits 40: choose 1 to 31"),
+        (["--learner", "pa1", "--bits", "40"], "--bits 40: must be from 1 to 31"),
         (["--learner", "pa1", "--bits", "30"], "--bits 30: takes 17,180 MB"),
         (["--learner", "pa1", "--labels", "1"], "name two different labels"),
         (["--learner", "pa1", "--labels", "a,b"], "is not one of a and b"),
