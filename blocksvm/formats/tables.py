@@ -255,7 +255,9 @@ class Cells(NamedTuple):
 def cells_of(arrays: list, n: int) -> Cells:
     """The cells of columns of text (n,), all of one type, without nulls."""
     type_ = arrays[0].type if arrays else pa.binary()
-    around = pa.array([bytes(SPARE)], pa.binary()).cast(type_)
+    # not of a list, for which Arrow imports pandas
+    ends = pa.py_buffer(np.array([0, SPARE], np.int32))
+    around = pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(bytes(SPARE))]).cast(type_)
     joined = pa.concat_arrays([around, *arrays, around])
     _, ends, text = joined.buffers()
     ends = np.frombuffer(ends, np.int64 if pa.types.is_large_string(type_) else np.int32, len(joined) + 1)
@@ -351,7 +353,7 @@ class Cut(NamedTuple):
     quote: int
 
     def cells(self, columns: list[int]) -> Cells:
-        arrays = [self.columns[k] if self.n else pa.array([], pa.binary()) for k in columns]
+        arrays = [self.columns[k] if self.n else pa.nulls(0, pa.binary()) for k in columns]
         return cells_of(arrays, self.n)._replace(quote=self.quote)
 
 
