@@ -30,7 +30,7 @@ TEXTS = {
     "imdb-characters": f"imdb-characters {IMDB}", "imdb-w1": f"imdb-characters {IMDB} --ngrams word:1-1",
     "news-words": f"news-words {NEWS}", "news-mideast": f"news-words {NEWS} --group talk.politics.mideast",
     "news-characters": f"news-characters {NEWS}", "enron-w12": f"enron {ENRON} --ngrams word:1-2",
-    "enron-names": f"enron {ENRON} --ngrams word:1-2 --order names",
+    "mails": f"enron {ENRON} --ngrams char:3-6", "enron-names": f"enron {ENRON} --ngrams word:1-2 --order names",
     "enron-shuffled": f"enron {ENRON} --ngrams word:1-2 --seed 1",
 }  # fmt: skip
 PLANTED = {
@@ -96,6 +96,7 @@ MEASURED = {
         "zipf": comparison("zipf.svm", "blocksvm[memory='139MB',cold=True]", *PEERS, **LONG),
         "imdb": comparison("imdb-train.svm", "blocksvm[memory='33MB',cold=True]", *PEERS, test="imdb-test.svm"),
         "imdb-all": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)}),
+    "whole-job": (f"{TRAINING} conversion formats model", {"": "experiments.whole_job {mails.svm}"}),
     "working-set": (TRAINING, {
         name: comparison(f"{name}.svm", *SHARES, **LONG if name in ("zipf", "clicks") else {})
         for name in ("enron", "news-words", "news-characters", "imdb-characters", "imdb-words", "zipf", "clicks",
