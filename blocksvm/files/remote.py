@@ -60,6 +60,9 @@ class RemoteObject:
         self.url = url
         self.store, self.key = _opened(url)
         self.turn = asyncio.Semaphore(connections)
+        # answers that wait for room, and how many may: others always get a turn
+        self.early, self.most_early = 0, connections - max(1, min(8, connections // 2))
+        self.counting = threading.Lock()
         self.state: Identity | None = None
         self.etag = ""  # that requests demand; a weak one would never be met
         self.head = memoryview(b"")
@@ -76,11 +79,24 @@ class RemoteObject:
         """The bytes from ``start`` to ``stop``, or to the end."""
         return self.ask(start, stop).result()
 
-    def ask(self, start: int, stop: int) -> Future:
-        """The same, to be waited for."""
-        return asyncio.run_coroutine_threadsafe(self._told(self._bytes(start, stop)), LOOP)
+    def ask(self, start: int, stop: int, room: asyncio.Event | None = None) -> Future:
+        """The same, to be waited for; room: set when there is memory for the bytes, which the system holds back until
+        then: so the time until an answer begins is nobody's."""
+        return asyncio.run_coroutine_threadsafe(self._told(self._bytes(start, stop, room)), LOOP)
 
-    async def _bytes(self, start: int, stop: int) -> memoryview:
+    def may_ask_early(self, n: int) -> bool:
+        """Whether n more answers may wait for room, which are counted then, until ``came``."""
+        with self.counting:
+            may = self.early + n <= self.most_early
+            self.early += n * may
+        return may
+
+    def came(self, n: int) -> None:
+        """There is room for n of them, or they are wanted no longer."""
+        with self.counting:
+            self.early -= n
+
+    async def _bytes(self, start: int, stop: int, room: asyncio.Event | None) -> memoryview:
         import obstore
 
         options: Any = {"range": (start, stop)} | ({"if_match": self.etag} if self.etag else {})
@@ -93,6 +109,8 @@ class RemoteObject:
                 self._meet(await obstore.head_async(self.store, self.key))  # there is no byte to ask for
                 return memoryview(b"")
             self._meet(result.meta)
+            if room is not None:
+                await room.wait()
             (begins, _), data = result.range, memoryview(await result.bytes_async())
         assert self.state is not None
         if (begins, len(data)) != (start, min(stop, self.state.size) - start):

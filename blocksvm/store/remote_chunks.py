@@ -7,6 +7,7 @@ as that costs little and is not too long; after the ``coalesce_ranges`` of zarr.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import deque
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from blocksvm.files.remote import RemoteObject
+from blocksvm.files.remote import LOOP, RemoteObject
 from blocksvm.store.decoder import ChunkBytes, ChunkReads, Span, SpansOf, Truncated
 
 GAP = 1 << 16  # bytes that nobody wants, for which two ranges are one: HDF5 writes its own tables between chunks
@@ -35,11 +36,12 @@ def coalesce(spans: list[Span]) -> list[Span]:
 @dataclass(eq=False)
 class Asked:
     """Chunks that follow each other in a block and in the store, by the ranges of bytes that hold them; answers: of
-    each range, None until there is memory for them."""
+    each range, None until they are asked for; room: set when there is memory for one asked for before."""
 
     chunks: Sequence[int]
     ranges: Sequence[Span]
     answers: list[Future] | None = field(default=None)
+    room: asyncio.Event | None = None
 
     @property
     def n_bytes(self) -> int:
@@ -95,17 +97,29 @@ class RemoteBytes(ChunkBytes):
         """Bytes that are wanted no longer are given back, others asked for after those before them."""
         with self.changed:
             for asked in gone:
-                if asked.answers is None:
+                if asked in self.queue:
                     self.queue.remove(asked)
-                    continue
-                self.reserved -= asked.n_bytes
-                for answer in asked.answers:
+                    if asked.room is not None:
+                        self.remote.came(len(asked.ranges))
+                else:
+                    self.reserved -= asked.n_bytes
+                for answer in asked.answers or ():
                     answer.cancel()  # nothing, where it is done
             self.queue.extend(new)
             while self.queue and (not self.reserved or self.reserved + self.queue[0].n_bytes <= self.budget):
                 asked = self.queue.popleft()
                 self.reserved += asked.n_bytes
-                asked.answers = [self.remote.ask(*span) for span in asked.ranges]
+                if asked.room is not None:
+                    self.remote.came(len(asked.ranges))
+                    LOOP.call_soon_threadsafe(asked.room.set)
+                else:
+                    asked.answers = [self.remote.ask(*span) for span in asked.ranges]
+            for asked in self.queue:
+                if asked.room is None:
+                    if not self.remote.may_ask_early(len(asked.ranges)):
+                        break
+                    asked.room = asyncio.Event()
+                    asked.answers = [self.remote.ask(*span, asked.room) for span in asked.ranges]
             self.changed.notify_all()
 
     def _runs(self, chunks: Sequence[int]) -> list[Asked]:
