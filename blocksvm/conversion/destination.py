@@ -140,12 +140,13 @@ class Destination:
             self.weighted = bool((weights != 1.0).any())
             weights = weights if self.weighted else None
         self.placed()
-        self.placing = self.placer.submit(self._place, numbers, keys, codes, batch.indptr, positions, values, weights)
+        lengths = np.diff(batch.indptr).astype(np.uint32)  # now: the next batch may take that memory
+        self.placing = self.placer.submit(self._place, numbers, keys, codes, lengths, positions, values, weights)
 
-    def _place(self, numbers, keys, codes, indptr, positions, values, weights) -> None:
+    def _place(self, numbers, keys, codes, lengths, positions, values, weights) -> None:
         """Add rows to the shuffle, in a form that takes half the bytes."""
         values = np.ones(len(positions), self.dtype) if values is None else values.astype(self.dtype, copy=False)
-        words, sizes, lengths = packed(np.diff(indptr).astype(np.uint32), positions, values, hot=0)
+        words, sizes, _ = packed(lengths, positions, values, hot=0)
         self.spool.add(SpooledRows(numbers, keys, codes, lengths, sizes, words, weights))
 
     def placed(self) -> None:

@@ -194,7 +194,7 @@ class RowMaker:
         recipe = self.reading.recipe
         most = n * len(self.layout.order) + len(more[1]) + 1
         take = self.buffer.take
-        indptr = np.empty(n + 1, np.int64)  # which is used after the buffer was given back
+        indptr = take("indptr", n + 1, np.int64)
         ids, values = take("ids", most, np.int64), take("values", most, np.float64)
         n_names = most if self.named else 0
         firsts, lasts = take("first of names", n_names, np.int64), take("last of names", n_names, np.int64)
