@@ -45,7 +45,7 @@ WRITTEN = (
     Setting("explain", "write the N features that contribute most to each decision value, as name:contribution, and "
             "the bias", None, int, least=1),
 )  # fmt: skip
-LOSS = Setting("loss", "for probabilities by a loss outside the package: its place, whose code may then run", None,
+LOSS = Setting("loss", "for probabilities by a loss outside the package: its location, whose code may then run", None,
                name_of_code, metavar="LOSS")  # fmt: skip
 EPILOG = """Where the rows have labels, accuracy and other measures are printed.
 Without OUTPUT predictions go to standard output and measures to standard error.
