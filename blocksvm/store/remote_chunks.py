@@ -36,12 +36,13 @@ def coalesce(spans: list[Span]) -> list[Span]:
 @dataclass(eq=False)
 class Asked:
     """Chunks that follow each other in a block and in the store, by the ranges of bytes that hold them; answers: of
-    each range, None until they are asked for; room: set when there is memory for one asked for before."""
+    each range, once asked for; reserved: there is memory for them; room: set then, where they were asked for before."""
 
     chunks: Sequence[int]
     ranges: Sequence[Span]
     answers: list[Future] | None = field(default=None)
     room: asyncio.Event | None = None
+    reserved: bool = False
 
     @property
     def n_bytes(self) -> int:
@@ -97,18 +98,19 @@ class RemoteBytes(ChunkBytes):
         """Bytes that are wanted no longer are given back, others asked for after those before them."""
         with self.changed:
             for asked in gone:
-                if asked in self.queue:
+                if asked.reserved:
+                    self.reserved -= asked.n_bytes
+                else:
                     self.queue.remove(asked)
                     if asked.room is not None:
                         self.remote.came(len(asked.ranges))
-                else:
-                    self.reserved -= asked.n_bytes
                 for answer in asked.answers or ():
                     answer.cancel()  # nothing, where it is done
             self.queue.extend(new)
             while self.queue and (not self.reserved or self.reserved + self.queue[0].n_bytes <= self.budget):
                 asked = self.queue.popleft()
                 self.reserved += asked.n_bytes
+                asked.reserved = True
                 if asked.room is not None:
                     self.remote.came(len(asked.ranges))
                     LOOP.call_soon_threadsafe(asked.room.set)
