@@ -39,14 +39,22 @@ def digits_before(text, p, n):
 
 
 @inlined
+def some_digits(text, p, n):
+    """(bits, none of which is set if all are digits; the number) of the ``n`` digits before position ``p``, 0 to 16;
+    sixteen bytes before it must be readable."""
+    low = digits_before(text, p, n)
+    if n <= 8:  # most are, and the second word takes as long as the first
+        return not_digits(low), eight_digits(low)
+    high = digits_before(text, p - 8, n - 8)
+    return not_digits(low) | not_digits(high), eight_digits(high) * INTEGER_POWERS[8] + eight_digits(low)
+
+
+@inlined
 def two_numbers(text, a, n, b, m):
-    """(bits, none of which is set if all are digits; the numbers) of the ``n`` digits before position ``a`` and the
-    ``m`` before ``b``, 0 to 16 each; sixteen bytes before both must be readable."""
-    low, high = digits_before(text, a, n), digits_before(text, a - 8, n - 8)
-    other_low, other_high = digits_before(text, b, m), digits_before(text, b - 8, m - 8)
-    faults = not_digits(low) | not_digits(high) | not_digits(other_low) | not_digits(other_high)
-    first = eight_digits(high) * INTEGER_POWERS[8] + eight_digits(low)
-    return faults, first, eight_digits(other_high) * INTEGER_POWERS[8] + eight_digits(other_low)
+    """(bits, none of which is set if all are digits; the numbers) of the digits before two positions."""
+    faults, first = some_digits(text, a, n)
+    others, second = some_digits(text, b, m)
+    return faults | others, first, second
 
 
 @inlined

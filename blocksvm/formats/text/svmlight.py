@@ -122,16 +122,15 @@ class SvmlightReader:
 
 def groups_in(text: np.ndarray, lines: np.ndarray) -> dict:
     """The note on groups of rows (``qid:``), which are not used; see ``RowBatch.notes``."""
-    raw = text.tobytes()
-    if b"q" not in raw or not len(lines):
+    if not len(lines) or re.search(b"q", text) is None:
         return {}
     ends = np.flatnonzero(text == NEWLINE)
     stop = int(ends[lines[-1]])
-    first = GROUP.search(raw, 0, stop)
+    first = GROUP.search(text, 0, stop)
     if first is None:
         return {}
     what = "rows with a group (qid), which is not used: each row counts by itself"
-    return {what: (len(GROUP.findall(raw, 0, stop)), int(np.searchsorted(ends, first.start())), "")}
+    return {what: (len(GROUP.findall(text, 0, stop)), int(np.searchsorted(ends, first.start())), "")}
 
 
 def _feature(feature_id: int) -> str:
