@@ -98,9 +98,9 @@ MEASURED = {
         "imdb-all": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)}),
     "whole-job": (f"{TRAINING} conversion formats model", {"": "experiments.whole_job {mails.svm}"}),
     "working-set": (TRAINING, {
-        name: comparison(f"{name}.svm", *SHARES, **LONG if name in ("zipf", "clicks") else {})
-        for name in ("enron", "news-words", "news-characters", "imdb-characters", "imdb-words", "zipf", "clicks",
-                     "enron-w12", "news-mideast", "zipf-other", "clicks-other")}),
+        name: comparison(f"{name}.svm", *SHARES)
+        for name in ("enron", "news-words", "news-characters", "imdb-characters", "imdb-words", "enron-w12",
+                     "news-mideast", "zipf-other", "clicks-other")}),
     "convergence": (TRAINING, {
         **each("books a9a", "experiments.convergence {*-train.h5},{*-test.h5} --most 200"),
         **each("news-words enron imdb-words", "experiments.convergence {*-train.h5},{*-test.h5} --most 60"),
