@@ -33,7 +33,6 @@ TURN_SECONDS = 2e-4
 # them garbage, and looking through them 150 times takes a tenth of the time to start.
 OBJECTS_OF_MODULES = 200_000
 USUAL = gc.get_threshold()
-LEAST_ADDRESSES = 400_000_000  # bytes: OpenBLAS was seen to spin below 370 million
 LEAST_MEMORY = 5  # MB that are worth to be advised
 # Products of vectors here are short, or sparse and ours: after each of them OpenBLAS's other threads would wait in a
 # busy loop for the next one, and take their processors from the threads that read and parse.
@@ -239,7 +238,6 @@ def look_as_usual(phase: str, info: Mapping) -> None:
 def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequence, arguments: list[str]) -> int:
     """written: the outputs that have taken their names, which the sentence on an error names."""
     try:
-        require_addresses(arguments)
         code = main(arguments_without_secrets(arguments)) or 0
         sys.stdout.flush()
         return code
@@ -266,18 +264,6 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequ
     except OSError as error:
         text, code = system_sentence(error)
         return _fail(prog, text + _besides(written, text), code)
-
-
-def require_addresses(arguments: list[str]) -> None:
-    """InputError where a limit on addresses would have libraries wait for memory for ever and take no signal."""
-    import resource
-
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESSES and not {"-h", "--help"} & set(arguments):
-        raise InputError(
-            f"the process may have {megabytes(limit)} of addresses (ulimit -v), and its libraries take "
-            f"{megabytes(LEAST_ADDRESSES)}; raise the limit"
-        )
 
 
 def _besides(written: Sequence, sentence: str) -> str:

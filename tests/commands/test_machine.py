@@ -141,25 +141,6 @@ def test_a_budget_that_does_not_fit_is_told(machine, capsys):
     assert "than the machine has left, which is 1024MB" in capsys.readouterr().err
 
 
-def test_a_limit_on_addresses_that_libraries_would_wait_in_is_told(monkeypatch, run_in_process, succeeds):
-    """OpenBLAS spins for ever where it gets no memory, and no signal is looked at meanwhile."""
-    import resource
-
-    ran = []
-
-    def main(arguments):
-        ran.append(arguments)
-
-    for limit, code in ((350_000_000, 2), (400_000_000, 0), (resource.RLIM_INFINITY, 0)):
-        monkeypatch.setattr(resource, "getrlimit", lambda what, limit=limit: (limit, resource.RLIM_INFINITY))
-        done = run_in_process(main, "x.svm")
-        assert done.code == code
-    assert len(ran) == 2
-    monkeypatch.setattr(resource, "getrlimit", lambda what: (350_000_000, resource.RLIM_INFINITY))
-    assert "350MB of addresses (ulimit -v), and its libraries take 400MB" in run_in_process(main, "x").last_line
-    succeeds(main, "--help")
-
-
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
