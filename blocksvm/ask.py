@@ -57,13 +57,16 @@ def main(arguments: list[str]) -> int:
     from blocksvm.cli.progress import Line
     from blocksvm.files.output import written_text
     from blocksvm.model.asking import ROW_BYTES, SmallestMargins, margins_of
+    from blocksvm.model.scoring import scorer_of
 
-    scorer, pieces = pool_scorer(options)
+    settings = chosen_values(options, all_choices(), PREDICTED)
+    threads = n_threads(options.threads)
+    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, threads)
     if not scorer.model.labels:
         raise InputError(f"{options.model}: predicts no classes, so no label is more or less sure; name another model")
     scorer.budget.reserve("the rows asked for", ROW_BYTES * options.n)
     chosen, line, n_rows = SmallestMargins(options.n), Line(sys.stderr, options.quiet), 0
-    for scores in pieces:
+    for scores in scorer.scores():
         missing = np.flatnonzero(~has_label(scores.labels))
         margins = margins_of(scores.values[missing], scorer.model.multilabel)
         chosen.add(margins, n_rows + 1 + missing)
@@ -86,19 +89,6 @@ def main(arguments: list[str]) -> int:
               f"to {chosen.margins[-1]:.4g}", file=told)  # fmt: skip
     print_written(options, outputs)
     return 0
-
-
-def pool_scorer(options):
-    """(the scorer of the pool's rows, their scores piece by piece)."""
-    settings = {name: value for name, value in chosen_values(options, all_choices()).items() if name in PREDICTED}
-    from blocksvm.model.scoring import StoreScorer, TextScorer, read_already
-
-    threads = n_threads(options.threads)
-    if read_already(options.inputs, settings):
-        store_scorer = StoreScorer(options.model, options.inputs[0], options.memory, n_jobs=threads)
-        return store_scorer, store_scorer.scores()
-    scorer = TextScorer(options.model, options.memory, options.format, settings, threads)
-    return scorer, scorer.scores(options.inputs)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from blocksvm.formats.choices import PREDICTED, all_choices
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from blocksvm.model.scoring import Scores, StoreScorer, TextScorer
+    from blocksvm.model.scoring import Scorer, Scores
 
 SMALL = 1 << 22  # bytes: a piece of text
 LABELS_SHOWN = 10
@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
     link = link_of(description, options.model) if options.probabilities else known_link(description)
     take_inputs(options)
     output = predictions_of(options)
-    scorer, pieces = scorer_of(options, description, link)
+    scorer, pieces = scorer_for(options, description, link)
     from blocksvm.model.measures import measures_of
 
     measures = measures_of(scorer.model, link, scorer.budget)
@@ -113,31 +113,25 @@ def predictions_of(options) -> Path | None:
     return outputs.get("predictions")
 
 
-def scorer_of(options, description, link) -> tuple[TextScorer | StoreScorer, Iterator[Scores]]:
+def scorer_for(options, description, link) -> tuple[Scorer, Iterator[Scores]]:
     """The scorer of the inputs' rows, and their scores, piece by piece."""
-    settings = {name: value for name, value in chosen_values(options, all_choices()).items() if name in PREDICTED}
-    from blocksvm.model.scoring import StoreScorer, TextScorer, read_already
+    from blocksvm.model.scoring import StoreScorer, scorer_of
 
-    inputs = options.inputs
-    store = read_already(inputs, settings)
+    settings = chosen_values(options, all_choices(), PREDICTED)
     cluster = cluster_of(options)
-    if cluster is not None and not store:
-        raise InputError(f"--cluster: its workers score a store; split {options.input} first")
     if cluster is not None and options.threads is not None:
         raise InputError("--threads: workers have as many as their cluster gives them; leave it out")
-    threads = 1 if cluster is not None else threads_for(options, inputs)
-    if not store:
-        text_scorer = TextScorer(options.model, options.memory, options.format, settings, threads, options.explain)
-        return text_scorer, text_scorer.scores(inputs)
-    labels, sets = description.labels, description.multilabel
-    by_values = options.scores or len(labels) in (0, 2) or sets or link is not None
+    threads = 1 if cluster is not None else threads_for(options, options.inputs)
+    by_values = options.scores or len(description.labels) in (0, 2) or description.multilabel or link is not None
     more = {"with_values": by_values, "explain": options.explain}
-    scorer = StoreScorer(options.model, inputs[0], options.memory, n_jobs=threads, **more)
-    if cluster is not None:
-        from blocksvm.cluster.scoring_job import scoring_by
+    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads, **more)
+    if cluster is None:
+        return scorer, scorer.scores()
+    if not isinstance(scorer, StoreScorer):
+        raise InputError(f"--cluster: its workers score a store; split {options.input} first")
+    from blocksvm.cluster.scoring_job import scoring_by
 
-        return scorer, scorer.scores(partial(scoring_by, cluster, scorer, options.model, more))
-    return scorer, scorer.scores()
+    return scorer, scorer.scores(partial(scoring_by, cluster, scorer, options.model, more))
 
 
 def threads_for(options, inputs: list[str]) -> int:

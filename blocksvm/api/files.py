@@ -22,7 +22,7 @@ from blocksvm.files.paths import one_run
 from blocksvm.formats import FORMATS, get_format
 from blocksvm.model.model_file import Model, describe_model, labels_predicted
 from blocksvm.model.probabilities import link_of
-from blocksvm.model.scoring import StoreScorer, TextScorer, is_store
+from blocksvm.model.scoring import scorer_of
 from blocksvm.store.descriptions import as_json
 
 LONGEST_SHOWN = 60  # characters of a text
@@ -88,16 +88,10 @@ def predict_files(
         if (name := description.text.format) in FORMATS and hasattr(get_format(name), "ngrams"):
             _check_texts(names)
         link = link_of(description, str(path)) if kind == PROBABILITIES else None
-        scorer: TextScorer | StoreScorer
-        if len(names) == 1 and is_store(names[0]):
-            scorer = StoreScorer(path, names[0], budget, True, threads)
-            pieces = scorer.scores()
-        else:
-            scorer = TextScorer(path, budget, n_jobs=threads)
-            pieces = scorer.scores(names)
+        scorer = scorer_of(path, names, budget, n_jobs=threads)
         if isinstance(model, Model) and not model.path:
             scorer.coverage.model = "the model"
-        values = np.concatenate([scores.values for scores in pieces])
+        values = np.concatenate([scores.values for scores in scorer.scores()])
     remarks = [text.partition(": ")[2] for text in (scorer.note, scorer.coverage.warning()) if text]
     for text in (*remarks, *scorer.coverage.notes):
         warnings.warn(text, InputWarning, stacklevel=3)

@@ -231,9 +231,9 @@ def saved_in(checkpoint: Path | None) -> str:
     return f"; state saved in {checkpoint}, go on with --resume"
 
 
-def chosen_values(options, settings: Settings) -> dict:
-    """The settings that were given among parsed options."""
-    values = {name: getattr(options, name, None) for name in settings.names()}
+def chosen_values(options, settings: Settings, only: Sequence[str] | None = None) -> dict:
+    """The settings that were given among parsed options; only: names of those wanted."""
+    values = {name: getattr(options, name, None) for name in settings.names() if only is None or name in only}
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -17,7 +17,7 @@ from msgspec import structs
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import has_label
 from blocksvm.base.memory import Budget
-from blocksvm.base.row_batch import RecordCounter, shown_name
+from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.base.vectors import side_by_side, width_of
 from blocksvm.conversion.feature_ids import IdIndex
@@ -94,23 +94,7 @@ ScoreChunks = Callable[[Sequence[int], int, int, Callable[[ScoredRows], None]], 
 Sharing = Callable[[Store], AbstractContextManager[ScoreChunks]]
 
 
-def by_row(values: np.ndarray) -> np.ndarray:
-    """Decision values (k, m) as they are handed out: (m,) of k = 1, else (m, k)."""
-    return values[0].copy() if len(values) == 1 else values.T.copy()
-
-
 Explained = Iterator[tuple[slice, np.ndarray, Contributions | None]]  # rows, decision values (k, m), contributions
-
-
-def explained_pieces(entries: Entries, w: np.ndarray, completion, explainer: Explainer | None) -> Explained:
-    """The decision values of consecutive rows, as ``decision_pieces`` has them, and their contributions, where there is
-    an explainer."""
-    for rows, values in decision_pieces(entries, w, 1.0, completion, 2 * explainer.n if explainer else 0):
-        yield (
-            rows,
-            values,
-            (explainer.contributions(entries.of_rows(rows), classes_of(values), w) if explainer else None),
-        )
 
 
 class Coverage:
@@ -144,30 +128,68 @@ class Coverage:
         )
 
 
-class TextScorer:
-    """Scores text row by row, read by the recipe of the model's training text.
+class Scorer:
+    """What is had of a model to score rows: its description, then its weights by the rows' features.
 
-    empty: lines of the text without a row, blank ones and comments, once it is read.
-    format: the text's format, None: the recipe's own, 'auto': what its first bytes look like;
-    options: settings of the format that are others for this text (of ``choices.PREDICTED``); n_jobs: threads that
-    parse; explain: number of contributions of each row.
+    explain: number of contributions of each row.  empty: lines of the text without a row, blank ones and comments, once
+    it is read; a store has none.
     """
 
-    def __init__(self, model: str | Path, memory: int, format: str | None = None,
+    empty = 0
+
+    def __init__(self, model: str | Path, memory: int, explain: int | None):
+        self.description = describe_scoring(model)
+        self.budget = Budget(memory)
+        self.note = ""
+        self.n_explained = contributions_wanted(explain, self.description, model)
+        self.explainer: Explainer | None = None
+
+    def scores(self) -> Iterator[Scores]:
+        raise NotImplementedError
+
+    def _explain_by(self, path: str | Path | Location) -> None:
+        """The file whose features have the names that contributions are told by."""
+        self.explainer = Explainer(self.n_explained, path, self.budget) if self.n_explained else None
+
+    def _take_model(self, loaded: Model, w: np.ndarray, positions: np.ndarray, n_features: int) -> None:
+        """w (k, n_features + 1): the weights by the rows' features; positions: those of the model's among them."""
+        support = loaded.support
+        self.w = w
+        self.completion = None if support is None else Expansion.of(support, positions, n_features)
+        # from here on the weights are only needed in this order
+        self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
+
+    def _values(self, entries: Entries) -> Explained:
+        """Of consecutive rows."""
+        explainer = self.explainer
+        for rows, values in decision_pieces(entries, self.w, 1.0, self.completion, 2 * self.n_explained):
+            largest = explainer and explainer.contributions(entries.of_rows(rows), classes_of(values), self.w)
+            yield rows, values, largest
+
+
+class TextScorer(Scorer):
+    """Scores text row by row, read by the recipe of the model's training text.
+
+    format: the text's format, None: the recipe's own, 'auto': what its first bytes look like;
+    options: settings of the format that are others for this text (of ``choices.PREDICTED``); n_jobs: threads that
+    parse.
+    """
+
+    def __init__(self, model: str | Path, inputs: list[str], memory: int, format: str | None = None,
                  options: Mapping = {}, n_jobs: int = 1, explain: int | None = None):  # fmt: skip
-        description = describe_scoring(model)
+        super().__init__(model, memory, explain)
+        self.inputs = inputs
+        description = self.description
         by_user(format=format)
         d, n_vectors = description.n_features, description.n_vectors
-        self.budget = Budget(memory)
         # pieces for any number of threads take what one takes of a single thread, so that lines may be as long
         self.n_jobs = n_jobs = max(1, min(n_jobs, memory // (64 * SMALLEST_PIECE) - 1))
         n_pieces = n_jobs + 1 if n_jobs > 1 else 1  # one for each thread, and one that is scored
         self.piece_bytes = int(max(SMALLEST_PIECE, min(4_000_000, memory // 64) // n_pieces))
         # a row's text takes two bytes or more
         self.budget.take("text", (EXPANSION * n_pieces + 1) * self.piece_bytes)
-        n_explained = contributions_wanted(explain, description, model)
-        self.budget.take("decision values", piece_bytes(n_vectors, 2 * n_explained))
-        self.explainer = Explainer(n_explained, model, self.budget) if n_explained else None
+        self.budget.take("decision values", piece_bytes(n_vectors, 2 * self.n_explained))
+        self._explain_by(model)
         # ids stay for the look-up; while the index is filled there are two copies of them
         need = 8 * width_of(n_vectors) * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
         need += support_bytes(description.kernel, d)
@@ -175,8 +197,7 @@ class TextScorer:
         self.budget.reserve("the model", need)
         # a longer line is there up to three times while it is read, then with what is made of it, alone
         self.line_bytes = EXPANSION + 4
-        self.model = load_model(model)
-        self.note = ""
+        loaded = load_model(model)
         self.recipe = description.text
         if format is None:
             with names_of(model):
@@ -186,23 +207,19 @@ class TextScorer:
             self.recipe = structs.replace(self.recipe, format=format, options=carried(before, format, known))
         self.recipe = structs.replace(self.recipe, options=merge_options(self.recipe.options, options, PREDICTED))
         self.label = options.get("label")
-        self.coverage = Coverage(self.model.path)
-        self.index = IdIndex(d, self.budget.left // 4).fill([(0, self.model.feature_ids)])
+        self.coverage = Coverage(loaded.path)
+        self.index = IdIndex(d, self.budget.left // 4).fill([(0, loaded.feature_ids)])
         self.budget.take("the model", self.index.more_bytes)
         self.factors = factors_of_model(model, self.index.find) if self.recipe.factor else None
         # unseen features point at a weight of 0, the last entry is the constant
-        constant = np.expand_dims(self.model.intercept, -1)
-        self.w = side_by_side(n_vectors, d + 2)
-        self.w[:, :-2] = self.model.weights
-        self.w[:, -1:] = constant
-        support = self.model.support
-        self.completion = None if support is None else Expansion.of(support, np.arange(d), d)
-        # from here on the weights are only needed in this order
-        self.model = replace(self.model, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
+        w = side_by_side(n_vectors, d + 2)
+        w[:, :-2] = loaded.weights
+        w[:, -1:] = np.expand_dims(loaded.intercept, -1)
+        self._take_model(loaded, w, np.arange(d), d)
 
-    def scores(self, inputs: list[str]) -> Iterator[Scores]:
+    def scores(self) -> Iterator[Scores]:
         """Scores piece by piece; InputError with file and line for bad text."""
-        counter = RecordCounter()
+        counter, inputs = RecordCounter(), self.inputs
         rows, self.empty = 0, 0
         pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="blocksvm-predict")
         with inputs_of(inputs, self.recipe) as text, pool:
@@ -219,8 +236,9 @@ class TextScorer:
                 self.coverage.labels += int(np.count_nonzero(has_label(labels)))
                 left_out = 0 if batch.left_out is None else len(batch.left_out)
                 self.coverage.count(left_out, left_out)
-                for part, values, contributions in self._values(batch.indptr, batch.ids, batch.values):
-                    yield Scores(by_row(values), classes_of(values), labels[part], contributions)
+                for part, values, contributions in self._values(self._entries(batch)):
+                    of_rows = values[0].copy() if len(values) == 1 else values.T.copy()
+                    yield Scores(of_rows, classes_of(values), labels[part], contributions)
         if recipe.options.get("header") == "yes":  # one a file that is not empty
             self.empty = max(0, self.empty - len(inputs))
         self.coverage.notes = counter.notes()
@@ -231,13 +249,13 @@ class TextScorer:
                 f"{shown_name(inputs[0])}: no rows found; expected lines of {get_format(recipe.format).lines}"
             )
 
-    def _values(self, indptr: np.ndarray, ids: np.ndarray, entries: np.ndarray) -> Explained:
-        """Of consecutive rows."""
-        positions = self.index.find(ids)
+    def _entries(self, batch: RowBatch) -> Entries:
+        """The rows by the model's features."""
+        positions = self.index.find(batch.ids)
         unknown = positions < 0
         self.coverage.count(len(positions), int(np.count_nonzero(unknown)))
         positions[unknown] = self.w.shape[-1] - 2
-        yield from explained_pieces(Entries(indptr, positions, entries), self.w, self.completion, self.explainer)
+        return Entries(batch.indptr, positions, batch.values)
 
     def _limit(self, share: float) -> LineLimit:
         """Lines as long as what is left of the memory holds."""
@@ -248,7 +266,7 @@ class TextScorer:
         )
 
 
-class StoreScorer:
+class StoreScorer(Scorer):
     """Scores a store's rows in the order of their source.
 
     Rows lie shuffled in a store; where what is wanted of all rows (their classes, or all their decision values) does
@@ -261,15 +279,14 @@ class StoreScorer:
 
     def __init__(self, model: str | Path, path: str | Location, memory: int, with_values: bool = True,
                  n_jobs: int = 1, explain: int | None = None):  # fmt: skip
+        super().__init__(model, memory, explain)
         self.path = path
         self.with_values = with_values
-        self.budget = Budget(memory)
-        description = describe_scoring(model)
+        description, n_explained = self.description, self.n_explained
         d, n_vectors = description.n_features, description.n_vectors
         self.n_values = n_vectors
         # source number, label, class; the numbers are sorted with a second copy of them
         self.row_bytes = 8 + 8 + 8 + 4 + (8 * self.n_values if with_values else 0)
-        n_explained = contributions_wanted(explain, description, model)
         self.row_bytes += 16 * n_explained + 8 * (n_explained > 0)
         with Store(path) as store:
             need = (8 + 8 * n_vectors) * (d + 1) + IdIndex.n_bytes(d)
@@ -282,7 +299,6 @@ class StoreScorer:
             self.budget.require("the model and the matching of its features", need)
             loaded = load_model(model)
             recipe, trained = store.meta.recipe, loaded.recipe
-            self.note = ""
             if recipe.normalize != trained.normalize:
                 self.note = (
                     f"note: the model was trained on rows split with {option('normalize', trained.normalize)}, this "
@@ -297,12 +313,9 @@ class StoreScorer:
             if trained_on := description.fingerprint:
                 stranger = stranger_note(store, trained_on, description.holdout_fingerprint)
                 self.coverage.notes += [stranger] if stranger else []
-            self.weights, places, self.unknown = _matched_weights(loaded, store)
-            support = loaded.support
-            self.completion = None if support is None else Expansion.of(support, places, store.n_features)
-            self.explainer = Explainer(n_explained, path, self.budget) if n_explained else None
-            # from here on the weights are only needed by the store's own features
-            self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
+            w, positions, self.unknown = _matched_weights(loaded, store)
+            self._take_model(loaded, w, positions, store.n_features)
+            self._explain_by(path)
             self.some_unknown = bool(self.unknown.any())
             self.arena_bytes = largest_chunk_bytes(store)
             self.budget.take("weights", (8 * width_of(n_vectors) + 1) * (store.n_features + 1))
@@ -397,20 +410,27 @@ class StoreScorer:
             contributions = Contributions(*(array[part] for array in explained)) if n else None
             yield Scores(values, classes[part], store.coding.labels_of_rows(labels[part]), contributions)
 
-    def _values(self, entries: Entries) -> Explained:
-        """Of consecutive rows."""
-        yield from explained_pieces(entries, self.weights, self.completion, self.explainer)
 
-
-def read_already(names: Sequence[str], settings: Mapping) -> bool:
-    """Whether the input is a store, whose rows were read when it was made; InputError for settings of their text, and
-    for a store among other files."""
-    store = next((name for name in names if is_store(name)), None)
-    if store is not None and len(names) > 1:
+def scorer_of(
+    model: str | Path,
+    inputs: list[str],
+    memory: int,
+    format: str | None = None,
+    options: Mapping = {},
+    n_jobs: int = 1,
+    explain: int | None = None,
+    with_values: bool = True,
+) -> TextScorer | StoreScorer:
+    """The scorer of the rows of text, or of a store, whose text was read when it was made: InputError for settings of
+    it, and for a store among other files."""
+    store = next((name for name in inputs if is_store(name)), None)
+    if store is None:
+        return TextScorer(model, inputs, memory, format, options, n_jobs, explain)
+    if len(inputs) > 1:
         raise InputError(f"{store}: is a store, and predicted alone; name it, or text without stores")
-    for setting in settings if store else ():
+    for setting in options:
         raise InputError(f"{option(setting)}: {store} is a store, which was read already; leave it out")
-    return store is not None
+    return StoreScorer(model, store, memory, with_values, n_jobs, explain)
 
 
 def is_store(name: str) -> bool:

@@ -87,18 +87,19 @@ def test_any_number_of_threads_scores_the_same(trained, tmp_path, n_jobs):
     lines, text = many_pieces(trained, tmp_path)
     text.write_text("\n".join(lines) + "\n")
     split_rows([str(text)], tmp_path / "rows.h5", SplitSettings(chunk_nonzeros=512))
-    for scorer, given, inputs in (
-        (TextScorer, (trained / "model.h5", 16_000_000), ([str(text)],)),
-        (StoreScorer, (trained / "model.h5", tmp_path / "rows.h5", MEMORY), ()),
+    for scorer, given in (
+        (TextScorer, (trained / "model.h5", [str(text)], 16_000_000)),
+        (StoreScorer, (trained / "model.h5", tmp_path / "rows.h5", MEMORY)),
     ):
+        of_text = scorer is TextScorer
         one, several = scorer(*given), scorer(*given, n_jobs=n_jobs)
-        alone, together = list(one.scores(*inputs)), list(several.scores(*inputs))
-        assert min(len(alone), len(together)) > (5 if inputs else 0)
+        alone, together = list(one.scores()), list(several.scores())
+        assert min(len(alone), len(together)) > (5 if of_text else 0)
         for name in ("values", "classes", "labels"):
             expected, scored = (np.concatenate([getattr(p, name) for p in pieces]) for pieces in (alone, together))
             np.testing.assert_array_equal(scored, expected)
             assert len(expected) == len(lines)
-        if inputs:  # each thread's part is counted
+        if of_text:  # each thread's part is counted
             assert several.n_jobs == 2 and several.budget.used["text"] >= EXPANSION * 3 * several.piece_bytes
         else:
             assert several.n_jobs == n_jobs and sum(several.budget.used.values()) > sum(one.budget.used.values())
@@ -111,9 +112,9 @@ def test_more_threads_need_no_more_memory(trained, tmp_path):
     text.write_text("\n".join([*lines[:9000], long, *lines[9000:18_000], long]) + "\n")
     expected = predict_files(trained / "model.h5", text, "scores")
     for memory, n_jobs in ((8_000_000, 1), (40_000_000, 8)):
-        scorer = TextScorer(trained / "model.h5", memory, n_jobs=16)
+        scorer = TextScorer(trained / "model.h5", [str(text)], memory, n_jobs=16)
         assert scorer.n_jobs == n_jobs
-        scored = np.concatenate([p.values for p in scorer.scores([str(text)])])
+        scored = np.concatenate([p.values for p in scorer.scores()])
         np.testing.assert_array_equal(scored, expected)
     split_rows([str(text)], tmp_path / "long.h5", SplitSettings(chunk_nonzeros=4096))
     least = next(m for m in range(10**6, 10**8, 10**5) if fits(trained / "model.h5", tmp_path / "long.h5", m))
@@ -137,7 +138,7 @@ def test_the_first_bad_line_is_named_whatever_thread_reads_it(trained, tmp_path)
     text.write_text("\n".join(lines) + "\n")
     for n_jobs in (1, 4):
         with pytest.raises(InputError, match=f"rows.svm:{len(lines) // 2 + 1}: "):
-            list(TextScorer(trained / "model.h5", 4_000_000, n_jobs=n_jobs).scores([str(text)]))
+            list(TextScorer(trained / "model.h5", [str(text)], 4_000_000, n_jobs=n_jobs).scores())
 
 
 def test_little_memory_reads_the_store_several_times_with_the_same_result(trained):
