@@ -430,9 +430,10 @@ class _Split:
             # pieces are cut so that their rows fit in what is planned for text
             share = EXPANSION / reader.expansion
             limit = LineLimit.share(settings.memory, int(20 * (settings.n_jobs + 2) / share))
-            with closing(text.pieces(int(share * self.piece_bytes), limit)) as pieces:
-                batches: Generator = parsed_in_order(
-                    reader, pieces, pool, settings.n_jobs, stored=partial(as_stored, dtype=settings.dtype)
+            n_bytes = int(share * self.piece_bytes)
+            with closing(text.pieces(n_bytes, limit)) as pieces:
+                batches = parsed_in_order(
+                    reader, pieces, pool, settings.n_jobs, n_bytes, stored=partial(as_stored, dtype=settings.dtype)
                 )
                 with closing(batches):
                     for batch in batches:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +18,14 @@ from blocksvm.formats.text.text_source import TextPiece
 
 
 def as_stored(batch: RowBatch, dtype: str) -> RowBatch:
-    """A batch with its values as they will be stored: of the dtype wanted, or None where all are 1."""
+    """A batch with its values as they will be stored: of the dtype wanted, or None where all are 1; labels and weights
+    are kept while the next rows take the memory of these."""
     values = None if batch.values is None or (batch.values == 1.0).all() else batch.values.astype(dtype)
     left_out = None if batch.left_out is None else np.unique(batch.left_out)
-    return replace(batch, ids=batch.ids.astype(np.int64, copy=False), values=values, left_out=left_out)
+    labels = batch.labels.copy() if isinstance(batch.labels, np.ndarray) else batch.labels
+    weights = None if batch.weights is None else batch.weights.copy()
+    ids = batch.ids.astype(np.int64, copy=False)
+    return replace(batch, labels=labels, ids=ids, values=values, weights=weights, left_out=left_out)
 
 
 def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int, alone=lambda item: False) -> Iterator:
@@ -46,20 +51,21 @@ def parsed_in_order(
     pieces: Iterable[TextPiece | RowPiece],
     pool: ThreadPoolExecutor,
     ahead: int,
+    piece_bytes: int,
     longest: float = math.inf,
-    stored: Callable[[RowBatch], RowBatch] = lambda batch: batch,
-) -> Generator[RowBatch, None, None]:
+    stored: Callable[[RowBatch], Any] = lambda batch: batch,
+) -> Generator[Any, None, None]:
     """Batches of the pieces' rows, in their order, parsed by a pool that is at most so many ``ahead``.
 
-    longest: bytes of a piece; a longer one, which is a single line, is parsed by itself: the memory for it is there
-    once.  stored(batch): what is made of each in the thread that parses it.  Whoever takes a batch is done with it when
-    the next one is asked for.
+    piece_bytes: of a piece; one of a longer line has memory of its own.  longest: a piece of more bytes is parsed by
+    itself: the memory for it is there once.  stored(batch): what is made of each in the thread that parses it.  Whoever
+    takes a batch is done with it when the next one is asked for: its memory is used again.
     """
     spare = BufferPool()
 
-    def of_piece(piece) -> tuple[RowBatch, ParseBuffer | None]:
-        # that of rows from a file grows with them
-        buffer = spare.take(reader, 0) if isinstance(piece, RowPiece) else None
+    def of_piece(piece) -> tuple[Any, ParseBuffer | None]:
+        usual = isinstance(piece, RowPiece) or piece.end <= piece_bytes + 1  # that of rows from a file grows with them
+        buffer = spare.take(reader, piece_bytes + 1) if usual else None
         return stored(reader.parse(piece, buffer)), buffer
 
     for batch, buffer in ordered_map(pool, of_piece, pieces, ahead, lambda piece: getattr(piece, "end", 0) > longest):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -184,19 +184,18 @@ class TextScorer(Scorer):
         d, n_vectors = description.n_features, description.n_vectors
         # pieces for any number of threads take what one takes of a single thread, so that lines may be as long
         self.n_jobs = n_jobs = max(1, min(n_jobs, memory // (64 * SMALLEST_PIECE) - 1))
-        n_pieces = n_jobs + 1 if n_jobs > 1 else 1  # one for each thread, and one that is scored
+        self.n_pieces = n_pieces = n_jobs + 1 if n_jobs > 1 else 1  # one for each thread, and one that waits for it
         self.piece_bytes = int(max(SMALLEST_PIECE, min(4_000_000, memory // 64) // n_pieces))
         # a row's text takes two bytes or more
         self.budget.take("text", (EXPANSION * n_pieces + 1) * self.piece_bytes)
-        self.budget.take("decision values", piece_bytes(n_vectors, 2 * self.n_explained))
+        values = piece_bytes(n_vectors, 2 * self.n_explained) + self.piece_bytes  # those that wait for their turn
+        self.budget.take("decision values", n_pieces * values)
         self._explain_by(model)
         # ids stay for the look-up; while the index is filled there are two copies of them
         need = 8 * width_of(n_vectors) * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
         need += support_bytes(description.kernel, d)
         need += FACTOR_BYTES * d * bool(description.text.factor)
         self.budget.reserve("the model", need)
-        # a longer line is there up to three times while it is read, then with what is made of it, alone
-        self.line_bytes = EXPANSION + 4
         loaded = load_model(model)
         self.recipe = description.text
         if format is None:
@@ -227,18 +226,17 @@ class TextScorer(Scorer):
             reader = reader_of(ReaderOptions(recipe, labelled=False, factors=self.factors))
             share = EXPANSION / reader.expansion
             n_bytes = int(share * self.piece_bytes)
-            pieces = text.pieces(n_bytes, self._limit(share))
-            for batch in parsed_in_order(reader, pieces, pool, self.n_jobs - 1, n_bytes):
+            pieces = text.pieces(n_bytes, self._limit(share), digested=False)
+            for batch, scores in parsed_in_order(
+                reader, pieces, pool, self.n_pieces - 1, n_bytes, n_bytes, self._scored
+            ):
                 counter.check(batch)
                 rows += len(batch)
                 self.empty += batch.origin.n_records - len(batch)
-                labels = batch.label_array().copy()  # its memory is used again
-                self.coverage.labels += int(np.count_nonzero(has_label(labels)))
+                self.coverage.labels += int(np.count_nonzero(has_label(batch.label_array())))
                 left_out = 0 if batch.left_out is None else len(batch.left_out)
                 self.coverage.count(left_out, left_out)
-                for part, values, contributions in self._values(self._entries(batch)):
-                    of_rows = values[0].copy() if len(values) == 1 else values.T.copy()
-                    yield Scores(of_rows, classes_of(values), labels[part], contributions)
+                yield from scores
         if recipe.options.get("header") == "yes":  # one a file that is not empty
             self.empty = max(0, self.empty - len(inputs))
         self.coverage.notes = counter.notes()
@@ -249,17 +247,26 @@ class TextScorer(Scorer):
                 f"{shown_name(inputs[0])}: no rows found; expected lines of {get_format(recipe.format).lines}"
             )
 
-    def _entries(self, batch: RowBatch) -> Entries:
-        """The rows by the model's features."""
+    def _scored(self, batch: RowBatch) -> tuple[RowBatch, Iterable[Scores]]:
+        """A batch and its scores: made by the thread that parses it where they take little memory."""
+        scores = self._scores_of(batch) if batch.fault is None else iter(())
+        small = 8 * len(batch) * (self.description.n_vectors + 2 * self.n_explained) <= self.piece_bytes
+        return batch, list(scores) if small else scores
+
+    def _scores_of(self, batch: RowBatch) -> Iterator[Scores]:
         positions = self.index.find(batch.ids)
         unknown = positions < 0
         self.coverage.count(len(positions), int(np.count_nonzero(unknown)))
         positions[unknown] = self.w.shape[-1] - 2
-        return Entries(batch.indptr, positions, batch.values)
+        labels = batch.label_array().copy()  # its memory is used again
+        for rows, values, contributions in self._values(Entries(batch.indptr, positions, batch.values)):
+            of_rows = values[0].copy() if len(values) == 1 else values.T.copy()
+            yield Scores(of_rows, classes_of(values), labels[rows], contributions)
 
     def _limit(self, share: float) -> LineLimit:
         """Lines as long as what is left of the memory holds."""
-        each = int(self.line_bytes / share)
+        # a longer one is there up to three times while it is read, then with what is made of it, alone
+        each = int((EXPANSION + 4) / share)
         used = self.budget.total - self.budget.left
         return LineLimit(
             max(int(share * self.piece_bytes), self.budget.left // each), lambda n_bytes: used + each * (n_bytes + 1)
