@@ -33,7 +33,7 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
 
-    from blocksvm.base.optional_libraries import require_library
+    from blocksvm.base.errors import require_library
     from blocksvm.files.output import written_text, written_whole
 
     if not (options.output or options.figure):

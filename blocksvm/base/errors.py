@@ -135,3 +135,11 @@ def one_of(name: str, names: Iterable[str], more: str = "") -> str:
     names = list(names)
     meant = nearest(name, names)
     return f"choose one of {', '.join(names)}{more}{f'; did you mean {meant}?' if meant else ''}"
+
+
+def require_library(name: str, owner: str, instead: str = "") -> None:
+    """InputError where a library is not installed.  owner: what needs it; instead: advice beside installing it."""
+    from importlib.util import find_spec
+
+    if find_spec("sklearn" if name == "scikit-learn" else name) is None:
+        raise InputError(f"{owner} needs {name}; install it with pip install {name}{instead}")

@@ -25,7 +25,7 @@ def outputs_of(
     inputs: names of the files that are read (None and "-" are none); named: name by kind.  InputError where an output
     cannot be written, where it is an input or another output, and where a figure lacks its library.
     """
-    from blocksvm.base.optional_libraries import require_library
+    from blocksvm.base.errors import require_library
     from blocksvm.files.output import check_outputs
 
     resumed = getattr(options, "resume", False)

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from blocksvm.base.errors import InputError, InputWarning, one_of, option
+from blocksvm.base.errors import InputError, InputWarning, one_of, option, require_library
 from blocksvm.base.memory import MEMORY, Budget
-from blocksvm.base.optional_libraries import require_library
 from blocksvm.exchange import liblinear, onnx, sklearn_models, weights_table
 from blocksvm.exchange.linear import WrongForm, linear_of
 from blocksvm.files.output import check_outputs, written_whole

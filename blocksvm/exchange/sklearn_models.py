@@ -12,9 +12,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import InputError, option, require_library
 from blocksvm.base.labels import numbers_of
-from blocksvm.base.optional_libraries import require_library
 from blocksvm.exchange.linear import Linear, WrongForm, calibration_notes, linear_of, model_of
 from blocksvm.exchange.vectorizers import ngrams_in, require_names, steps_before
 from blocksvm.exchange.weights_table import names_of_model

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from blocksvm.base.errors import InputError
-from blocksvm.base.optional_libraries import require_library
+from blocksvm.base.errors import InputError, require_library
 from blocksvm.files.paths import READ_AHEAD, of_web, with_secrets
 
 SCHEMES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https")

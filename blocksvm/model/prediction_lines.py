@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from blocksvm.base.labels import label_text
+from blocksvm.base.labels import Labels, label_text
+from blocksvm.model.decision_values import classes_of
+from blocksvm.model.model_file import labels_predicted
 
 AT_ONCE = 8_192  # numbers, or labels, of a piece: some 1 MB of text
 
@@ -24,3 +26,27 @@ def label_lines(classes: np.ndarray, labels: Sequence) -> Iterator[str]:
     lines = [label_text(label) + "\n" for label in labels]
     for start in range(0, len(classes), AT_ONCE):
         yield "".join([lines[c] for c in classes[start : start + AT_ONCE].tolist()])
+
+
+class Predictions:
+    """Writes predictions of a stream, each made before its row is learned from, by ``write(text)``; scores: decision
+    values, one a class, in the place of labels, as always where these are numbers; sets: labels are sets, of those with
+    a decision value above 0."""
+
+    def __init__(self, write: Callable[[str], None], scores: bool, sets: bool = False):
+        self.write = write
+        self.scores = scores
+        self.sets = sets
+        self.rows = 0
+
+    def add(self, values: np.ndarray, labels: Labels | None) -> None:
+        """Of consecutive rows: values (m,) or (m, k); labels: None where they are numbers."""
+        if self.scores or labels is None:
+            lines = number_lines(values)
+        elif self.sets:
+            lines = (label_text(label_set) + "\n" for label_set in labels_predicted(values, labels.values, sets=True))
+        else:
+            lines = label_lines(classes_of(np.atleast_2d(values.T)), labels.values)
+        for text in lines:
+            self.write(text)
+        self.rows += len(values)

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from blocksvm.base.settings import plain
 from blocksvm.files.output import JsonLines, open_text, written_text
 from blocksvm.files.paths import Location
-from blocksvm.streaming.predictions import Predictions
+from blocksvm.model.prediction_lines import Predictions
 from blocksvm.streaming.stream_pass import StreamPass, StreamReport
 from blocksvm.streaming.stream_saving import StreamSaver, save_stream
 

@@ -24,6 +24,7 @@ from blocksvm.files.input import names_of_inputs
 from blocksvm.files.paths import Location, one_run
 from blocksvm.formats import AUTO, get_format, remarks
 from blocksvm.formats.format import ReaderOptions
+from blocksvm.model.asking import LabelQueries
 from blocksvm.model.model_file import describe_model, model_fingerprint
 from blocksvm.model.takeover import check_continued
 from blocksvm.online.learner import COMMON_SETTINGS, LARGEST, WEIGHTS
@@ -31,7 +32,6 @@ from blocksvm.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES,
 from blocksvm.online.solver import is_reported
 from blocksvm.store.recipe import UNCHANGED, Recipe
 from blocksvm.streaming.ahead import ParsedAhead, ParsedPart
-from blocksvm.streaming.label_queries import LabelQueries
 from blocksvm.streaming.ranking import AREA_BYTES
 from blocksvm.streaming.stream_features import StreamFeatures
 from blocksvm.streaming.stream_learner import StreamLearner, learners_of

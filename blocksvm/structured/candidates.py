@@ -17,8 +17,7 @@ from functools import cache
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from blocksvm.base.errors import InputError, option
-from blocksvm.base.optional_libraries import require_library
+from blocksvm.base.errors import InputError, option, require_library
 from blocksvm.base.row_batch import shown_name
 from blocksvm.base.user_code import imported
 from blocksvm.conversion.feature_ids import IdIndex

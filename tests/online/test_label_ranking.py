@@ -18,13 +18,13 @@ from blocksvm.info import main as info_main
 from blocksvm.model.decision_values import misordered
 from blocksvm.model.measures import SetMeasures
 from blocksvm.model.model_file import load_model
+from blocksvm.model.prediction_lines import Predictions
 from blocksvm.model.scoring import Scores
 from blocksvm.online import loops
 from blocksvm.online.loops import SetTable
 from blocksvm.predict import main as predict_main
 from blocksvm.store.reader import open_store
 from blocksvm.stream import main as stream_main
-from blocksvm.streaming.predictions import Predictions
 from blocksvm.train import main as train_main
 
 N, D, K = 150, 12, 4
