@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,9 +17,10 @@ from blocksvm.base.errors import InputError, InputWarning, one_of, option
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import n_threads, split_fields
 from blocksvm.conversion.convert import COMMON, SplitProgress, SplitSettings, settings_of_store, split_rows
-from blocksvm.files.input import names_of_inputs
 from blocksvm.files.paths import one_run
 from blocksvm.formats import FORMATS, get_format
+from blocksvm.formats.choices import is_table
+from blocksvm.formats.file_reader import inputs_given
 from blocksvm.model.model_file import Model, describe_model, labels_predicted
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.scoring import scorer_of
@@ -63,32 +64,36 @@ def write_store(
 @one_run()
 def predict_files(
     model: str | Path | Model,
-    inputs: str | Path | Iterable[str | Path],
+    inputs: Any,
     kind: str = LABELS,
     *,
     memory: int | str = 1_000_000_000,
     n_jobs: int | None = None,
 ) -> np.ndarray:
-    """Predictions of the rows of files, in the order of their source, as ``blocksvm predict`` makes them.
+    """Predictions of the rows of files or tables, in the order of their source, as ``blocksvm predict`` makes them.
 
-    model: a model, or a model's file; inputs: a path or several of text, tables or matrices, or that of a store; kind:
-    'labels' (n,) as ``Model.predict`` returns them, 'scores' (n,) or (n, k) float64, the decision values, or
-    'probabilities' as ``Model.predict_proba`` returns them; memory: to use beside what is returned, in bytes or as text
-    such as "2GB"; n_jobs: threads (None: 1, -1: as many as processors).  Warns as the command does.  Raises InputError
-    where a file is missing or malformed, and where the model gives no probabilities.
+    model: a model, or a model's file; inputs: a path or several of text, tables or matrices, or that of a store, or a
+    table in memory, as ``write_store`` takes it, for a model of a table; kind: 'labels' (n,) as ``Model.predict``
+    returns them, 'scores' (n,) or (n, k) float64, the decision values, or 'probabilities' as ``Model.predict_proba``
+    returns them; memory: to use beside what is returned, in bytes or as text such as "2GB"; n_jobs: threads (None: 1,
+    -1: as many as processors).  Warns as the command does.  Raises InputError where a file is missing or malformed, and
+    where the model gives no probabilities.
 
         >>> blocksvm.predict_files("model.h5", "rows.svm")[:4]
         array([ 1., -1.,  1., -1.])
     """
     if kind not in KINDS:
         raise InputError(f"{option('kind', kind)}: {one_of(str(kind), KINDS)}")
-    names, budget, threads = names_of_inputs(inputs), MEMORY.checked(memory), n_threads(n_jobs)
+    given, budget, threads = inputs_given(inputs), MEMORY.checked(memory), n_threads(n_jobs)
     with file_of(model) as path:
         description = describe_model(path)
-        if (name := description.text.format) in FORMATS and hasattr(get_format(name), "ngrams"):
-            _check_texts(names)
+        name = description.text.format
+        if not isinstance(given, list) and not is_table(name):
+            raise InputError(f"{path}: was trained on {name}, and a table is to be predicted; give files of {name}")
+        if isinstance(given, list) and name in FORMATS and hasattr(get_format(name), "ngrams"):
+            _check_texts(given)
         link = link_of(description, str(path)) if kind == PROBABILITIES else None
-        scorer = scorer_of(path, names, budget, n_jobs=threads)
+        scorer = scorer_of(path, given, budget, n_jobs=threads)
         if isinstance(model, Model) and not model.path:
             scorer.coverage.model = "the model"
         values = np.concatenate([scores.values for scores in scorer.scores()])

@@ -21,7 +21,7 @@ from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.labels import exact
 from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.files.input import names_of_inputs, open_input, raise_system_error
-from blocksvm.files.paths import file_size, is_url, location, require_same
+from blocksvm.files.paths import ObjectUrl, file_size, is_url, location, require_same
 from blocksvm.formats import AUTO, get_format, sniffed
 from blocksvm.formats.choices import KINDS, carried, chosen, is_table
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
@@ -158,7 +158,7 @@ def inputs_of(names, recipe, stop=lambda: False):
         inputs.format = name
         return inputs
     for one in names:
-        if is_url(one):
+        if is_url(one) and name not in ("parquet", "arrow"):
             raise InputError(f"{one}: is {name}, which is read from files alone; copy it to a disk")
     return FileInputs(names, name, carried(recipe.format, name, recipe.options))
 
@@ -184,9 +184,13 @@ def magic_of(name: str) -> str | None:
 
 
 def fingerprint_of(*names: str) -> str:
-    """A hash of the bytes of files, one after the other."""
+    """A hash of the bytes of files, one after the other; of an object by what its server says of its state."""
     digest = xxh3_128()
     for name in names:
+        path = location(name)
+        if isinstance(path, ObjectUrl):
+            digest.update(repr(path.remote.identity()).encode())
+            continue
         with open_input(name) as file:
             while piece := file.read(DIGESTED):
                 digest.update(piece)

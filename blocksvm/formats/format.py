@@ -124,7 +124,7 @@ class Format(Protocol):
     """An input format of text in which every row lies on a line of its own.
 
     lines: what a line looks like, for messages.
-    Its name is the registry's (``formats.FORMATS``), or its place, 'module:attribute'.
+    Its name is the registry's (``formats.FORMATS``), or its location, 'module:attribute'.
     settled(requested, head, name), where it has settings: all of them (``Recipe.options``), as requested or by the
     first bytes of the input, of a pipe by its first ``head_lines`` lines.
     """

@@ -189,10 +189,7 @@ def columns_of_text(names: list[str], options: Mapping, labelled: bool) -> Table
         )
     )  # fmt: skip
     left_out.add("")
-    both = categories & numeric
-    if both:
-        settings = f"{option('numeric')} and {option('categorical')}"
-        raise InputError(f"{settings} both name the column {min(both)}; leave one out")
+    check_apart(categories, numeric)
     decided = categories | numeric if auto else set(names)
     if kinds is not None:
         decided |= set(kinds["numeric"]) | set(kinds["categorical"])
@@ -217,6 +214,13 @@ def columns_of_text(names: list[str], options: Mapping, labelled: bool) -> Table
     return TableColumns(names, np.array(roles), np.array([name in decided for name in names], bool), notes=notes)
 
 
+def check_apart(categories: set[str], numeric: set[str]) -> None:
+    """InputError where a column is in both."""
+    if both := categories & numeric:
+        settings = f"{option('numeric')} and {option('categorical')}"
+        raise InputError(f"{settings} both name the column {min(both)}; leave one out")
+
+
 def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool) -> TableColumns:
     """The columns of a table of Parquet or Arrow; InputError where one is not there, or is not as it was in the rows
     before."""
@@ -234,12 +238,18 @@ def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool) -> Tab
     words = True if label in patterns.split(",") else options.get(WORDS)  # whatever a label is, it is a word
     categories = named_by(patterns, names if words else others, "categorical", missing=not labelled)
     left_out = named_by(options["ignore"], others, "ignore", missing=not labelled) | unnamed
+    numeric = named_by(options.get("numeric") or "", others, "numeric", missing=not labelled)
+    check_apart(categories, numeric)
     types = {name: schema.field(k).type for k, name in enumerate(names) if name not in left_out | {label}}
     before = {name: kind for kind in KIND_WORDS for name in (options.get(KINDS) or {}).get(kind, ())}
     for name, type_ in types.items():
-        require_kind(name, type_, before.get(name), name in categories)
+        if not (name in numeric and is_word(type_)):
+            require_kind(name, type_, before.get(name), name in categories)
     categories |= {name for name, kind in before.items() if kind == "categorical"}
-    roles = {name: role_of(type_, name in categories) for name, type_ in types.items()}
+    roles = {
+        name: NUMBER if name in numeric and is_word(type_) else role_of(type_, name in categories)
+        for name, type_ in types.items()
+    }
     refused = [name for name, role in roles.items() if role is None]
     refusal = ""
     if refused:
@@ -327,8 +337,8 @@ def kinds_of_types(columns: TableColumns) -> dict:
     kinds: dict = {kind: [] for kind in KIND_WORDS} | {"mixed": {}}
     for name, role in zip(columns.names, columns.roles.tolist(), strict=True):
         if role not in (LABEL, LEFT_OUT):
-            kind = kind_of(columns.types[name])
-            kinds["categorical" if kind == "numeric" and role == WORD else kind].append(name)
+            kind = {WORD: "categorical", NUMBER: "numeric"}.get(role) or kind_of(columns.types[name])
+            kinds[kind].append(name)
     return kinds
 
 

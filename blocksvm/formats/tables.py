@@ -28,6 +28,8 @@ import pyarrow.parquet
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.labels import EXACT, exact
 from blocksvm.base.row_batch import Origin, RowBatch, runs, shown_name
+from blocksvm.files.input import open_input
+from blocksvm.files.paths import is_url
 from blocksvm.formats.choices import added, chosen
 from blocksvm.formats.file_reader import FileFormat, RowBuffer, RowPiece, damage_named
 from blocksvm.formats.format import EXPANSION, ReaderOptions, lines_open
@@ -741,8 +743,9 @@ def counts_in(column) -> tuple[int, int]:
 
 def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
     """Batches of the rows of all row groups."""
-    reading = {"pre_buffer": False, "buffer_size": BUFFER}  # else pyarrow reads the columns of a row group whole
-    with pa.parquet.ParquetFile(name, **reading) as file:
+    # else pyarrow reads the columns of a row group whole, as is best over a network
+    reading = {"pre_buffer": False, "buffer_size": 0 if is_url(name) else BUFFER}
+    with arrow_file(name) as opened, pa.parquet.ParquetFile(opened, **reading) as file:
         about = file.metadata
         columns = columns_of(name, file.schema_arrow, options, False)
     wanted = wanted_columns(columns)
@@ -753,7 +756,7 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit 
             path = chunk.path_in_schema
             if path.partition(".")[0] not in wanted:
                 continue
-            sizes[k] += chunk.total_uncompressed_size
+            sizes[k] += chunk.total_uncompressed_size + chunk.total_compressed_size * is_url(name)
             text += chunk.total_uncompressed_size * (chunk.physical_type == "BYTE_ARRAY" or "." in path)
             if chunk.physical_type == "BYTE_ARRAY" and "." not in path and path != options["label"]:
                 has = chunk.has_dictionary_page
@@ -762,7 +765,10 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit 
         require_memory(sizes[k], f"{name}: row group {k} takes", "row groups", limit)
     row_bytes = text / max(1, about.num_rows) + CELL_BYTES * len(wanted)
     dictionaries = [path for path, own in small.items() if own]  # strings that the file has once are read once
-    with pa.parquet.ParquetFile(name, metadata=about, read_dictionary=dictionaries, **reading) as file:
+    with (
+        arrow_file(name) as opened,
+        pa.parquet.ParquetFile(opened, metadata=about, read_dictionary=dictionaries, **reading) as file,
+    ):
         done = 0
         for batch in file.iter_batches(max(1, int(AT_ONCE * n_bytes / row_bytes)), columns=wanted, use_threads=False):
             done += len(batch)
@@ -770,19 +776,27 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit 
 
 
 def ipc_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
-    """The batches of a mapped file, or of a stream in a file."""
-    with pa.memory_map(name) as mapped:
-        data = mapped.read_buffer()
-        mapped.seek(0)
-        is_file = data[:6].to_pybytes() == b"ARROW1"
-        with (pa.ipc.open_file if is_file else pa.ipc.open_stream)(mapped) as file:
+    """The batches of a file, mapped where it lies on a disk, or of a stream in a file."""
+    with arrow_file(name) as opened:
+        is_file = opened.read(6) == b"ARROW1"
+        opened.seek(0)
+        data = pa.py_buffer(b"") if is_url(name) else opened.read_buffer()
+        opened.seek(0)
+        with (pa.ipc.open_file if is_file else pa.ipc.open_stream)(opened) as file:
             columns = columns_of(name, file.schema, options, False)
             wanted = wanted_columns(columns)
             n = file.num_record_batches if is_file else 0
             batches = map(file.get_batch, range(n)) if is_file else file
             for k, batch in enumerate(batches):
                 require_memory(unpacked_bytes(batch, data), f"{name}: batch {k} takes", "batches", limit)
-                yield columns, batch.select(wanted), (k + 1) / n if is_file else mapped.tell() / mapped.size()
+                yield columns, batch.select(wanted), (k + 1) / n if is_file else opened.tell() / opened.size()
+
+
+def arrow_file(name: str) -> pa.NativeFile:
+    """A file as pyarrow reads it; an object in windows, of which the next ones are asked for ahead."""
+    if not is_url(name):
+        return pa.memory_map(name)
+    return pa.PythonFile(open_input(name), mode="r")
 
 
 def unpacked_bytes(batch, mapped: pa.Buffer) -> int:
@@ -855,10 +869,27 @@ def items_of(column) -> tuple:
 def floats(column) -> np.ndarray:
     """A column of numbers as an array (n,), nan where there is none."""
     if not pa.types.is_integer(column.type) and not pa.types.is_floating(column.type):
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
         if pa.types.is_decimal(column.type):  # whose own cast is not the nearest float64
             column = column.cast(pa.string())
+        if is_text(column.type):
+            words = compute.utf8_trim_whitespace(column.cast(pa.string()))
+            column = compute.if_else(compute.equal(words, ""), None, words)
         column = column.cast(pa.float64())
     return column.to_numpy(zero_copy_only=False)
+
+
+def first_word(batch, name: str, j: int) -> tuple[int, str]:
+    """(row, sentence) of the first cell that is no number in a column of strings."""
+    for row, word in enumerate(batch.column(j)):
+        try:
+            floats(pa.array([word.as_py()], pa.string()))
+        except pa.ArrowInvalid:
+            token = quoted(word.as_py().encode()[:60])
+            cure = f"mend it, or take the column as categories by {option('categorical', name)}"
+            return row, f"column {name}: {token} is not a number; {cure}"
+    raise InputError(f"column {name}: its strings are not numbers; take it as categories")
 
 
 class ArrowReader:
@@ -886,7 +917,10 @@ class ArrowReader:
                 raise InputError(f"{name}: {error}") from error
             numbers = buffer.take("numbers", len(layout.numbers) * n, np.float64).reshape(len(layout.numbers), n)
             for row, j in zip(numbers, layout.numbers, strict=True):
-                row[:] = floats(batch.column(j))
+                try:
+                    row[:] = floats(batch.column(j))
+                except pa.ArrowInvalid:
+                    return self._until(piece, buffer, *first_word(batch, layout.names[j], j))
             rows = self._rows(layout, batch, numbers, buffer, self.reading.named)
             fault = None
             if rows.code != FINE:
@@ -900,6 +934,12 @@ class ArrowReader:
             Origin(piece.source, piece.fraction, n, np.arange(n_rows)), names=rows.names, fault=fault,
             largest=rows.largest, notes=columns.notes if begins else {},
         )  # fmt: skip
+
+    def _until(self, piece: RowPiece, buffer: RowBuffer, row: int, sentence: str) -> RowBatch:
+        """The rows before one that is at fault."""
+        rows = piece.payload._replace(batch=piece.payload.batch.slice(0, row))
+        batch = self.parse(replace(piece, payload=rows), buffer)
+        return replace(batch, fault=batch.fault or (row, sentence))
 
     def _layout(self, name: str, schema: pa.Schema) -> Layout:
         known = self.known

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -49,6 +49,9 @@ from blocksvm.sources.block import Arena
 from blocksvm.sources.source import largest_chunk_bytes
 from blocksvm.store.hdf5_files import MAKERS, open_hdf5, text_attribute
 from blocksvm.store.reader import Store
+
+if TYPE_CHECKING:
+    from blocksvm.formats.tables import TableInputs
 
 SMALLEST_PIECE = 1 << 16  # bytes of text
 
@@ -175,7 +178,7 @@ class TextScorer(Scorer):
     parse.
     """
 
-    def __init__(self, model: str | Path, inputs: list[str], memory: int, format: str | None = None,
+    def __init__(self, model: str | Path, inputs: list[str] | TableInputs, memory: int, format: str | None = None,
                  options: Mapping = {}, n_jobs: int = 1, explain: int | None = None):  # fmt: skip
         super().__init__(model, memory, explain)
         self.inputs = inputs
@@ -218,10 +221,10 @@ class TextScorer(Scorer):
 
     def scores(self) -> Iterator[Scores]:
         """Scores piece by piece; InputError with file and line for bad text."""
-        counter, inputs = RecordCounter(), self.inputs
+        counter = RecordCounter()
         rows, self.empty = 0, 0
         pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="blocksvm-predict")
-        with inputs_of(inputs, self.recipe) as text, pool:
+        with inputs_of(self.inputs, self.recipe) as text, pool:
             recipe = settled(text, self.recipe, self.budget.total)
             reader = reader_of(ReaderOptions(recipe, labelled=False, factors=self.factors))
             share = EXPANSION / reader.expansion
@@ -238,13 +241,13 @@ class TextScorer(Scorer):
                 self.coverage.count(left_out, left_out)
                 yield from scores
         if recipe.options.get("header") == "yes":  # one a file that is not empty
-            self.empty = max(0, self.empty - len(inputs))
+            self.empty = max(0, self.empty - len(text.names))
         self.coverage.notes = counter.notes()
         if self.label is not None and not self.coverage.labels:
             self.coverage.notes.append(f"no row has a label in {self.label}, which {option('label')} names")
         if rows == 0:
             raise InputError(
-                f"{shown_name(inputs[0])}: no rows found; expected lines of {get_format(recipe.format).lines}"
+                f"{shown_name(text.names[0])}: no rows found; expected lines of {get_format(recipe.format).lines}"
             )
 
     def _scored(self, batch: RowBatch) -> tuple[RowBatch, Iterable[Scores]]:
@@ -420,7 +423,7 @@ class StoreScorer(Scorer):
 
 def scorer_of(
     model: str | Path,
-    inputs: list[str],
+    inputs: list[str] | TableInputs,
     memory: int,
     format: str | None = None,
     options: Mapping = {},
@@ -428,9 +431,9 @@ def scorer_of(
     explain: int | None = None,
     with_values: bool = True,
 ) -> TextScorer | StoreScorer:
-    """The scorer of the rows of text, or of a store, whose text was read when it was made: InputError for settings of
-    it, and for a store among other files."""
-    store = next((name for name in inputs if is_store(name)), None)
+    """The scorer of the rows of text, of ``TableInputs``, or of a store, whose text was read when it was made:
+    InputError for settings of it, and for a store among other files."""
+    store = next(filter(is_store, inputs), None) if isinstance(inputs, list) else None
     if store is None:
         return TextScorer(model, inputs, memory, format, options, n_jobs, explain)
     if len(inputs) > 1:

@@ -55,6 +55,22 @@ def test_wrong_tables(tmp_path):
     assert file_reader.magic_of(str(path)) == "parquet"
 
 
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+def test_columns_of_strings_are_numbers_where_they_are_named(tmp_path, ending):
+    path, store = tmp_path / f"t{ending}", tmp_path / "s.h5"
+    words = pa.array(["1.5", None, " 2 ", ""])
+    table = pa.table({"label": [1.0, 2.0, 1.0, 2.0], "a": words, "b": words.dictionary_encode()})
+    write(path, table)
+    meta = split_rows([str(path)], store, SplitSettings(options={"numeric": "a,b"}))
+    assert by_name(store) == [(1.0, {"a": 1.5, "b": 1.5}), (2.0, {}), (1.0, {"a": 2.0, "b": 2.0}), (2.0, {})]
+    assert meta.recipe.options["kinds"]["numeric"] == ["a", "b"]
+    store.unlink()
+    write(path, table.set_column(1, "a", pa.array(["1.5", None, "x'", "y"])))
+    told = f"{path}:3: column a: 'x'' is not a number; mend it, or take the column as categories by categorical=a"
+    refused(path, told, numeric="a,b")
+    refused(path, "numeric and categorical both name the column a; leave one out", numeric="a", categorical="a")
+
+
 def test_row_groups_must_fit_in_the_memory(tmp_path):
     """They are refused before they are read; smaller ones of the same columns are not."""
     path = tmp_path / "wide.parquet"

@@ -280,6 +280,11 @@ def test_what_polars_writes_is_the_same_table(tmp_path):
         assert read(path)[0] == read(path, recipe)[0] == rows, path
 
 
+def fit_to(model, path) -> None:
+    with blocksvm.open_store(path) as store:
+        blocksvm.fit(store, bias=1).save(model)
+
+
 def test_tables_in_memory_are_what_their_files_are(tmp_path):
     """Of pandas, polars and pyarrow, whole or in batches."""
     pl = pytest.importorskip("polars")
@@ -294,6 +299,16 @@ def test_tables_in_memory_are_what_their_files_are(tmp_path):
         found.append((meta["labels"], by_name(tmp_path / "s.h5")))
     assert all(one == found[0] for one in found)
     assert found[0][1][0] == (1.0, {"n": 7.5, "c=a": 1.0})
+    # a model of them predicts such ones
+    fit_to(tmp_path / "m.h5", tmp_path / "s.h5")
+    given[4:] = [table.to_batches(2), (table.slice(k, 2) for k in (0, 2)), table.to_reader(1)]
+    scores = [blocksvm.predict_files(tmp_path / "m.h5", one, "scores") for one in given]
+    assert all(np.array_equal(one, scores[0]) for one in scores) and len(scores[0]) == 4
+    (tmp_path / "t.svm").write_text("1 1:1\n0 2:1\n")
+    blocksvm.write_store(tmp_path / "t.svm", tmp_path / "s.h5", overwrite=True)
+    fit_to(tmp_path / "text.h5", tmp_path / "s.h5")
+    with pytest.raises(InputError, match="text.h5: was trained on svmlight, and a table is to be predicted; give fil"):
+        blocksvm.predict_files(tmp_path / "text.h5", table)
     with pytest.raises(InputError, match="the table:2: the value of n is not a finite number"):
         blocksvm.write_store(pa.table({"n": [1.0, np.inf], "label": [1, 0]}), tmp_path / "s.h5", overwrite=True)
     with pytest.raises(InputError, match="names of files are needed"):

@@ -8,10 +8,14 @@ import time
 
 import h5py
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from support.places import ROOT
 from support.training_cases import make_store, random_rows, svmlight, train
 
+import blocksvm
 from blocksvm import predict, split
 from blocksvm import train as train_command
 from blocksvm.files.paths import location
@@ -22,6 +26,35 @@ def weights(data: bytes, tmp_path) -> np.ndarray:
     path = tmp_path / "weights.h5"
     path.write_bytes(data)
     return load_model(path).weights
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "arrow", "arrows"])
+def test_tables_are_read_from_objects(server, tmp_path, form):
+    """Of several row groups or batches, in requests for parts of the object; each is fetched once."""
+    rng = np.random.default_rng(0)
+    columns = {"label": rng.integers(0, 2, 20_000), "number": rng.standard_normal(20_000)}
+    columns |= {"word": [f"w{k % 50}" for k in range(20_000)], "unused": [f"{k:0>90}" for k in range(20_000)]}
+    table = pa.table(columns)
+    path = tmp_path / f"rows.{form}"
+    if form == "csv":
+        pa.csv.write_csv(table, path)
+    elif form == "parquet":
+        pa.parquet.write_table(table, path, row_group_size=3000)
+    else:
+        with (pa.ipc.new_file if form == "arrow" else pa.ipc.new_stream)(str(path), table.schema) as file:
+            file.write_table(table, max_chunksize=3000)
+    server.objects.put(f"b/{path.name}", path.read_bytes())
+    found = []
+    for name in (path, f"s3://b/{path.name}"):
+        meta = blocksvm.write_store(str(name), tmp_path / "s.h5", ignore="unused", overwrite=True)
+        assert meta["n_samples"] == 20_000
+        with h5py.File(tmp_path / "s.h5") as file:
+            found.append((meta["n_nonzeros"], file["rows"][()].tobytes(), file["words"][()].tobytes()))
+    assert found[0] == found[1]
+    with blocksvm.open_store(tmp_path / "s.h5") as store:
+        blocksvm.fit(store, max_outer=1).save(tmp_path / "m.h5")
+    scores = [blocksvm.predict_files(tmp_path / "m.h5", name, "scores") for name in (str(path), f"s3://b/{path.name}")]
+    assert np.array_equal(*scores)
 
 
 @pytest.mark.slow
