@@ -52,12 +52,12 @@ class InputError(ValueError):
 
 
 ADVICE = {
-    errno.ENOSPC: "free some space or choose another place",
-    errno.EDQUOT: "free some space or choose another place",
-    errno.EFBIG: "no file may be so large there; choose another place, or raise the limit (ulimit -f)",
-    errno.EACCES: "allow it, or choose another place",
-    errno.EPERM: "allow it, or choose another place",
-    errno.EROFS: "choose another place",
+    errno.ENOSPC: "free some space or choose another location",
+    errno.EDQUOT: "free some space or choose another location",
+    errno.EFBIG: "no file may be so large there; choose another location, or raise the limit (ulimit -f)",
+    errno.EACCES: "allow it, or choose another location",
+    errno.EPERM: "allow it, or choose another location",
+    errno.EROFS: "choose another location",
     errno.ENOENT: "check the name, and whether its folder is still there",
     errno.ENOTDIR: "check the name",
     errno.EISDIR: "give the name of a file",

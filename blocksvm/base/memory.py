@@ -65,7 +65,7 @@ class SettingWithUnit(Setting):
 
 
 MEMORY = SettingWithUnit("memory", "memory to use, in bytes, or as 500MB or 2GB (default 1GB)", default=1_000_000_000,
-                       kind=int, least=1)  # fmt: skip
+                       kind=int, least=1, metavar="SIZE")  # fmt: skip
 
 
 class TooLittleMemory(InputError):

@@ -105,7 +105,7 @@ class RecordCounter:
         self.records = 0
         self.noted: dict[str, tuple[int, str]] = {}
 
-    def place(self, batch: RowBatch, record: int) -> str:
+    def location(self, batch: RowBatch, record: int) -> str:
         """'file:line' of a record (0-based) of a batch that follows those that were counted."""
         source = batch.origin.source
         if source is not self.source:
@@ -115,7 +115,7 @@ class RecordCounter:
 
     def at(self, batch: RowBatch, record: int, what: str) -> str:
         """'file:line: what'."""
-        return f"{self.place(batch, record)}: {what}"
+        return f"{self.location(batch, record)}: {what}"
 
     def check(self, batch: RowBatch) -> None:
         """Raise InputError if the batch had a fault or a label that is none; else count its records."""
@@ -137,11 +137,11 @@ class RecordCounter:
             if what in self.noted:
                 self.noted[what] = self.noted[what][0] + n, self.noted[what][1]
             else:
-                self.noted[what] = n, f"the first{look and f', {look},'} at {self.place(batch, record)}"
+                self.noted[what] = n, f"the first{look and f', {look},'} at {self.location(batch, record)}"
         self.records += batch.origin.n_records
 
     def notes(self) -> list[str]:
-        """Sentences on values that were left out or read otherwise than they look, with number and first place."""
+        """Sentences on values that were left out or read otherwise than they look, with number and first location."""
         noted = list(self.noted.items())
         more = [f"and {len(noted) - MOST_NOTES:,} kinds more of such"] if len(noted) > MOST_NOTES else []
         return [f"{what}: {n:,} ({where})" for what, (n, where) in noted[:MOST_NOTES]] + more

@@ -44,7 +44,7 @@ def thread_count(value) -> int | None:
 
 
 def name_of_code(value) -> str:
-    """A name of ours, or a place, which whoever takes it knows."""
+    """A name of ours, or a location, which whoever takes it knows."""
     return str(value)
 
 

@@ -90,7 +90,7 @@ def check_output(path: Location, overwrite: bool, kind: str | None = None) -> No
         if not parent.is_dir():
             raise InputError(f"{path}: the folder {parent} does not exist; make it first")
         if not os.access(parent, os.W_OK):
-            raise InputError(f"{path}: no permission to write in {parent}; choose another place")
+            raise InputError(f"{path}: no permission to write in {parent}; choose another location")
 
 
 def _target(path: Path) -> Path:
@@ -107,7 +107,7 @@ def _status(path: Location) -> os.stat_result | None:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise InputError(f"{path}: is a symbolic link that leads to itself; remove it") from None
-        raise InputError(f"{path}: cannot be looked at ({error.strerror}); choose another place") from error
+        raise InputError(f"{path}: cannot be looked at ({error.strerror}); choose another location") from error
 
 
 def _what(mode: int) -> str:
@@ -497,7 +497,7 @@ def named_errors(path: Location, folder: Path | None = None) -> Iterator[None]:
         number = system_number(error)
         if number in (errno.ENOENT, errno.ENOTDIR) and folder is not None and not folder.is_dir():
             raise InputError(
-                f"{path}: the folder {folder} has vanished; make it again, or choose another place"
+                f"{path}: the folder {folder} has vanished; make it again, or choose another location"
             ) from None
         filename = getattr(error, "filename", None)
         if number is None or not (filename is None or str(filename).endswith(".partial")):

@@ -1,5 +1,5 @@
 """The registry of losses by name: one file and one line here for each; a loss outside the package is named by its
-place."""
+location."""
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.registry import Registry
@@ -31,8 +31,8 @@ PARTS = {
 
 
 def check_loss(loss) -> str:
-    """The name of a loss, one of ``LOSSES`` or MODULE:ATTRIBUTE; of a ``Loss`` its name in the registry or its place.
-    Raises InputError for anything else."""
+    """The name of a loss, one of ``LOSSES`` or MODULE:ATTRIBUTE; of a ``Loss`` its name in the registry or its
+    location.  Raises InputError for anything else."""
     if isinstance(loss, str):
         return LOSSES.check(loss)
     return LOSSES.name_of(loss)

@@ -89,10 +89,10 @@ class Loss:
         return self
 
     def __reduce__(self):
-        """By its place, as a function is pickled."""
-        return object_at, (self.place(),)
+        """By its location, as a function is pickled."""
+        return object_at, (self.location(),)
 
-    def place(self) -> str:
+    def location(self) -> str:
         """MODULE:ATTRIBUTE, where the loss can be imported from; InputError where no module has it as an attribute."""
         return location_of(self, "loss")
 

@@ -61,4 +61,4 @@ class LabelQueries:
         """Decision values (m,) or (m, k) of rows (m,) of a batch that have no label."""
         queried = self.draws.random(len(rows)) * (self.query + margins_of(values, False)) < self.query
         for record in batch.origin.records[rows[queried]].tolist():
-            self.on_query(counter.place(batch, record))
+            self.on_query(counter.location(batch, record))

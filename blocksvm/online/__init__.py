@@ -1,6 +1,6 @@
 """The online learners: their rules, a file a family, in rules/, and the machine around them.
 
-A learner comes to life by its line here, or by its place, ``module:attribute``, where it is outside the package.
+A learner comes to life by its line here, or by its location, ``module:attribute``, where it is outside the package.
 """
 
 from blocksvm.base.registry import Registry

@@ -35,7 +35,7 @@ NAMES = (*SOLVERS, *(name for name in LEARNERS if name not in SOLVERS))
 
 @cache
 def get_method(name: str, learner: bool = False) -> Method:
-    """The solver of this name or place; learner: prefer the online learner where a block solver has the same name.
+    """The solver of this name or location; learner: prefer the online learner where a block solver has the same name.
     Raises InputError, with all names, where there is none."""
     if name in LEARNERS and (learner or name not in SOLVERS):
         loaded = LEARNERS.load(name)

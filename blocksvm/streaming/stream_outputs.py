@@ -35,10 +35,10 @@ class StreamOutputs:
         file = self._text("predictions")
         self.predictions = Predictions(write if file is None else file.write, scores)
 
-    def ask(self, place: str) -> None:
-        """Write the place of a row whose label the learner asks for."""
+    def ask(self, location: str) -> None:
+        """Write the location of a row whose label the learner asks for."""
         self.n_questions += 1
-        self.questions.write(place + "\n")
+        self.questions.write(location + "\n")
 
     def begin(self, stream: StreamPass) -> None:
         """Open the trace, now that the stream's settings have been accepted, and write its first event."""

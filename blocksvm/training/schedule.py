@@ -149,8 +149,8 @@ SCHEDULES = Registry(
 
 
 def make_schedule(text: str) -> Schedule:
-    """A schedule from 'auto', 'overlap', 'tol:EPS', a number, or the place of one from outside the package; InputError
-    for anything else."""
+    """A schedule from 'auto', 'overlap', 'tol:EPS', a number, or the location of one from outside the package;
+    InputError for anything else."""
     if text in SCHEDULES or (":" in text and not text.startswith("tol:")):
         return SCHEDULES.load(text)
     try:

@@ -168,9 +168,9 @@ def test_what_cannot_be_read_is_told_as_that(run_in_process):
     import errno
 
     for number, advice in (
-        (errno.EACCES, "allow it, or choose another place"),
-        (errno.EROFS, "choose another place"),
-        (errno.ENOSPC, "free some space or choose another place"),
+        (errno.EACCES, "allow it, or choose another location"),
+        (errno.EROFS, "choose another location"),
+        (errno.ENOSPC, "free some space or choose another location"),
     ):
 
         def main(arguments, number=number):

@@ -451,7 +451,7 @@ def test_a_disk_that_fills_up_while_the_store_is_written(tmp_path):
     assert "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1] == (
         f"blocksvm split: error: {tmp_path / 's.h5'}: file too large; no file may be so large there; "
-        "choose another place, or raise the limit (ulimit -f)"
+        "choose another location, or raise the limit (ulimit -f)"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
 
