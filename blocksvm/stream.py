@@ -146,16 +146,18 @@ def main(arguments: list[str]) -> int:
     outputs = checked_outputs(options, inputs)
     check_inputs(inputs)
     stop = catch_signals()
+    from contextlib import ExitStack
     from functools import partial
 
     from blocksvm.cli.stream_lines import StreamDisplay
-    from blocksvm.streaming.stream_outputs import stream_outputs
     from blocksvm.streaming.stream_pass import StreamPass
+    from blocksvm.streaming.stream_saving import StreamOutputs
 
     settings = stream_settings(options, declared)
     display = StreamDisplay(sys.stderr, options.quiet)
     warn = partial(print, file=sys.stderr, flush=True)
-    with stream_outputs(outputs, options.overwrite, warn) as files:
+    with ExitStack() as stack:
+        files = StreamOutputs(outputs, options.overwrite, warn, stack)
         if options.predictions:  # whoever reads a pipe gets them as rows come
             files.write_predictions(partial(print, end="", flush=True), options.scores)
 

@@ -1,22 +1,28 @@
-"""The model file of a stream, written in pieces, so that a save takes little memory."""
+"""What a stream writes: its model, in pieces, so that a save takes little memory; predictions, rows whose labels it
+asks for, and a trace."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from contextvars import copy_context
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.settings import plain
+from blocksvm.files.output import JsonLines, open_text, written_text
 from blocksvm.files.paths import Location
 from blocksvm.formats.choices import OF_INPUTS
 from blocksvm.model.model_file import FLOAT64, save_model
+from blocksvm.model.prediction_lines import Predictions
 from blocksvm.model.solver_state import Piecewise, namespace, whole
 from blocksvm.model.versions import versions
 from blocksvm.online.solver import EPOCHS_LENGTH, LAST, MIXED, SEEN
 from blocksvm.store.descriptions import ModelMeta, typed
 from blocksvm.streaming.stream_learner import spans
-from blocksvm.streaming.stream_pass import StreamPass
+from blocksvm.streaming.stream_pass import StreamPass, StreamReport
 
 
 def describe(stream: StreamPass) -> ModelMeta:
@@ -150,3 +156,58 @@ class StreamSaver:
             self.replaces = True
         except BaseException as error:
             self.error = error
+
+
+class StreamOutputs:
+    """The outputs of a stream by kind ('predictions', 'questions', 'model', 'log'), each None where it is not written,
+    open until ``stack`` closes; after an error only the models that were saved and the trace have their names.
+
+    warn(sentence) is called where the trace cannot be written; n_questions: lines in ``questions`` so far.
+    """
+
+    def __init__(self, paths: Mapping[str, Location], overwrite: bool, warn: Callable[[str], None], stack: ExitStack):
+        self.paths = paths
+        self.overwrite = overwrite
+        self.warn = warn
+        self.stack = stack
+        self.predictions: Predictions | None = None
+        self.questions = self._text("questions")
+        self.saver = stack.enter_context(StreamSaver(paths["model"], overwrite)) if "model" in paths else None
+        self.log: JsonLines | None = None
+        self.n_questions = 0
+
+    def _text(self, kind: str):
+        return self.stack.enter_context(written_text(self.paths[kind], self.overwrite)) if kind in self.paths else None
+
+    def write_predictions(self, write: Callable[[str], None], scores: bool) -> None:
+        """Write predictions to their file, or by ``write(text)`` where they have none; scores: as decision values."""
+        file = self._text("predictions")
+        self.predictions = Predictions(write if file is None else file.write, scores)
+
+    def ask(self, location: str) -> None:
+        """Write the location of a row whose label the learner asks for."""
+        self.n_questions += 1
+        self.questions.write(location + "\n")
+
+    def begin(self, stream: StreamPass) -> None:
+        """Open the trace, now that the stream's settings have been accepted, and write its first event."""
+        if self.predictions is not None:
+            self.predictions.sets = stream.leading.runner.sets and not stream.leading.runner.ranks
+        if "log" in self.paths:
+            self.log = JsonLines(self.paths["log"], open_text(self.paths["log"], self.overwrite), self.warn)
+            self.stack.callback(self.log.close)
+            each = {learner.name: plain(learner.runner.settings) for learner in stream.learners}
+            settings = {"learners": each} if len(each) > 1 else next(iter(each.values()))
+            names = ",".join(each)
+            self.log.write({"event": "start", "learner": names, **settings, "memory_plan": stream.plan()})
+
+    def report(self, figures: StreamReport) -> None:
+        """Write a line of the trace."""
+        if self.log is not None:
+            self.log.write({"event": "end" if figures.final else "progress", **vars(figures)})
+
+    def end(self, stream: StreamPass) -> None:
+        """Save the model as it is at the end."""
+        if self.saver is not None and stream.rows:
+            self.saver.wait()
+            save_stream(self.saver.path, stream, self.saver.replaces)
