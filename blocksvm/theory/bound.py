@@ -47,8 +47,7 @@ class Bound:
     """measured(run) (K,) <= right(run, u) (K,), inf where the bound says nothing for this u.
 
     of: names of the learners that it is about, with the variant where it is about one alone; quantity: of
-    ``QUANTITIES``; proven: False where the paper's proof has a gap, so that figures are reported without a claim;
-    note(run, comparators): a sentence on the bound as a whole.
+    ``QUANTITIES``; proven: False where the paper's proof has a gap, so that figures are reported without a claim.
     """
 
     name: str
@@ -60,7 +59,6 @@ class Bound:
     quantity: str = "regret"
     proven: bool = True
     remark: str = ""
-    note: Callable[[Run, list[Comparator]], str] | None = None
 
     def measured(self, run: Run) -> np.ndarray:
         return QUANTITIES[self.quantity](run)

@@ -78,33 +78,6 @@ def unit_rows(run: Run, u: Comparator) -> np.ndarray:
     return ((math.sqrt(a) * u.norm + 2.0 * b * np.sqrt(u.hinge_squares)) / a) ** 2
 
 
-def perceptron_mistakes(R: float, u: Comparator) -> float:
-    """|M| at most by |M| - sum hinge_t(u) <= R ||u|| sqrt(|M|), over all rows."""
-    a = R * u.norm
-    return ((a + math.sqrt(a * a + 4.0 * float(u.hinge[-1]))) / 2.0) ** 2
-
-
-def beside_the_perceptron(run: Run, candidates: list[Comparator]) -> str:
-    """PA-I with C = 1 / R^2: R^2 ||u||^2 + 2 sum l*_t, for every u between once and twice the perceptron's bound."""
-    R = float(run.R[-1])
-    ours = min((R * u.norm) ** 2 + 2.0 * float(u.hinge[-1]) for u in candidates)
-    theirs = min(perceptron_mistakes(R, u) for u in candidates)
-    return (
-        f"with C = 1 / R^2 = {1.0 / R**2:.5g} PA-I's bound is R^2 ||u||^2 + 2 sum l* = {ours:.5g}, once to twice the "
-        f"perceptron's, {theirs:.5g}"
-    )
-
-
-def best_of_pa2(run: Run, candidates: list[Comparator]) -> str:
-    """The least of PA-II's bound over C, which is at C = ||u|| / (2 R sqrt(sum l*^2))."""
-    R = float(run.R[-1])
-    u = min(candidates, key=lambda u: R * u.norm + math.sqrt(float(u.hinge_squares[-1])))
-    least = (R * u.norm + math.sqrt(float(u.hinge_squares[-1]))) ** 2
-    losses = float(u.hinge_squares[-1])
-    where = f"C = ||u|| / (2 R sqrt(sum l*^2)) = {u.norm / (2.0 * R * math.sqrt(losses)):.5g}" if losses else "C = inf"
-    return f"PA-II's bound is least at {where}: (R ||u|| + sqrt(sum l*^2))^2 = {least:.5g}"
-
-
 IN_SIMPLEX = Condition("||u||_1 <= U", IN_BALL.holds, about_u=True)
 IN_DOMAIN = Condition("||u||_1 <= U", lambda run, u: u.distances[1] < math.inf, about_u=True)
 FOLLOWED = ("ogd", "forel", "omd")
@@ -225,14 +198,12 @@ BOUNDS = (
         "|M| <= max(R^2, 1 / C) (||u||^2 + 2 C sum l*_t)",
         ("pa1",), lambda run, u: np.maximum(run.R**2, 1.0 / run.settings["C"])
         * (u.norm**2 + 2.0 * run.settings["C"] * u.hinge), (FROM_ZERO,), quantity="mistakes",
-        note=beside_the_perceptron,
     ),
     Bound(
         "PA-II", "Crammer et al. 2006, Theorem 5",
         "sum l_t^2 <= (R^2 + 1 / (2 C)) (||u||^2 + 2 C sum l*_t^2)",
         ("pa2",), lambda run, u: (run.R**2 + 1.0 / (2.0 * run.settings["C"]))
         * (u.norm**2 + 2.0 * run.settings["C"] * u.hinge_squares), (FROM_ZERO,), quantity="sum of squared losses",
-        note=best_of_pa2,
     ),
     *REGULARISED,
 )  # fmt: skip

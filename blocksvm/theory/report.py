@@ -354,8 +354,6 @@ def _notes(run: Run, candidates: list[Comparator], best: Comparator, judged: lis
             f"with r_t as it was in each round, sum (l_t(w_t) + r_t(w_t)) - sum (l_t(u) + r_t(u)) is "
             f"{regret_of_rounds(run, candidates):.5g}, u the best of those found: {u.name}"
         )
-    if run.R[-1] > 0.0:
-        notes += [one.bound.note(run, candidates) for one in judged if one.applies and one.bound.note]
     if not judged:
         notes.append(f"no bound is known here for {run.name}: the regret stands alone")
     return notes

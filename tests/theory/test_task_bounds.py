@@ -187,15 +187,12 @@ def test_the_bounds_of_pa_beside_the_perceptrons():
         a, H = math.sqrt(R2) * u.norm, u.hinge[-1]
         solved.append(((a + math.sqrt(a * a + 4.0 * H)) / 2.0) ** 2)
         assert solved[-1] <= (a * a + 2.0 * H) * (1 + 1e-12) <= 2.0 * solved[-1] * (1 + 1e-12)
-    told = next(note for note in one.notes if "the perceptron's" in note)
-    assert f"{of_pa1:.5g}" in told and f"{min(solved):.5g}" in told
+    assert min(solved) * (1 - 1e-9) <= of_pa1 <= 2.0 * min(solved) * (1 + 1e-9)
     two = measure_regret(source, "pa2", C=0.3)
-    told = next(note for note in two.notes if "PA-II's bound is least" in note)
     best = min(two.comparators, key=lambda u: math.sqrt(R2) * u.norm + math.sqrt(u.hinge_squares[-1]))
     C = best.norm / (2.0 * math.sqrt(R2 * best.hinge_squares[-1]))
     least = (math.sqrt(R2) * best.norm + math.sqrt(best.hinge_squares[-1])) ** 2
     assert (R2 + 1 / (2 * C)) * (best.norm**2 + 2 * C * best.hinge_squares[-1]) == pytest.approx(least)
-    assert f"{least:.5g}" in told and f"{C:.5g}" in told
     again = measure_regret(source, "pa2", C=C)
     assert next(j for j in again.bounds if j.bound.name == "PA-II").right[-1] <= least * (1 + 1e-9)
 
