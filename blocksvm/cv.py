@@ -121,8 +121,6 @@ def main(arguments: list[str]) -> int:
             of_best = [f"-C {cv.path[best]:g}: {by} {cv.mean(by)[best]:.5f}"]
             print("\n".join(missed + (of_best if options.quiet else shown(cv, best, by))))
         if "figure" in outputs:
-            from blocksvm.validation.validation_figure import draw
-
             with written_whole(outputs["figure"], options.overwrite) as file:
                 draw(cv, file)
         if "model" in outputs:
@@ -248,6 +246,26 @@ def spread_of(values) -> float:
 
     there = values[~np.isnan(values)]
     return float(np.std(there, ddof=1)) if len(there) > 1 else 0.0
+
+
+def draw(scores, file) -> None:
+    """Write a cross-validation as a PNG: the accuracy (or the root mean squared error), and the loss, by C."""
+    from matplotlib.figure import Figure
+
+    names = {"rmse": "root mean squared error"} if scores.real else {"accuracy": "accuracy"}
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    for axes, (name, title) in zip(figure.subplots(1, 2), (names | {"loss": "loss"}).items(), strict=True):
+        values = getattr(scores, name)
+        for fold in range(scores.folds):
+            label = "one fold each" if fold == 0 else None
+            axes.plot(scores.path, values[:, fold], color="0.75", linewidth=1, label=label)
+        axes.plot(scores.path, scores.mean(name), color="C0", marker="o", label=f"mean of {scores.folds} folds")
+        best = scores.best(name)
+        axes.axvline(scores.path[best], color="C3", linestyle=":", label=f"best mean, at C = {scores.path[best]:g}")
+        axes.set(xscale="log", xlabel="C", title=f"{title} of the held-out rows")
+        axes.legend(fontsize=8)
+        axes.grid(alpha=0.3)
+    figure.savefig(file, format="png", dpi=150)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ from blocksvm.conversion.factor_counts import (
 )
 from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.number_lines import RowWeights
-from blocksvm.conversion.numbered_rows import rows_of
 from blocksvm.conversion.parallel_parsing import as_stored, parsed_in_order
 from blocksvm.conversion.split_settings import SPLIT
 from blocksvm.conversion.spool import Spool, require_space
@@ -43,7 +42,7 @@ from blocksvm.formats.file_reader import inputs_given, inputs_of
 from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit, TextSource
-from blocksvm.kernels.shuffle import row_keys
+from blocksvm.kernels.shuffle import gather_rows, row_keys
 from blocksvm.store import codec
 from blocksvm.store.creation import create_together
 from blocksvm.store.descriptions import SourceMeta, StepMeta, StoreMeta, StoreSettingsMeta
@@ -503,6 +502,25 @@ class _Split:
         for destination, chosen in zip(destinations, (~held_out, held_out), strict=True):
             order = np.flatnonzero(chosen)
             destination.add(numbers[order], keys[order], rows_of(batch, order))
+
+
+def rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
+    """The rows of a batch in ``order``."""
+    lengths = np.empty(len(order), np.int64)
+    nnz = int(np.diff(batch.indptr)[order].sum())
+    ids = np.empty(nnz, np.int64)
+    values = None if batch.values is None else np.empty(nnz, batch.values.dtype)
+    _, ones = gather_rows(batch.indptr, batch.ids, batch.values, order, lengths, ids, values)
+    indptr = np.append(0, np.cumsum(lengths))
+    names = batch.names
+    if names is not None:
+        entries = np.arange(nnz) + np.repeat(batch.indptr[order] - indptr[:-1], lengths)
+        names = (names[0], names[1][entries], names[2][entries])
+    labels = batch.labels
+    labels = labels[order] if isinstance(labels, np.ndarray) else [labels[row] for row in order.tolist()]
+    weights = None if batch.weights is None else batch.weights[order]
+    values = None if ones else values
+    return replace(batch, labels=labels, indptr=indptr, ids=ids, values=values, weights=weights, names=names)
 
 
 def expected_text(inputs: list[str]) -> int | None:

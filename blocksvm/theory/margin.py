@@ -37,7 +37,7 @@ from blocksvm.kernels.columns import add_rows, decision_values, sum_of_squares
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.source import Source, first_chunk, largest_chunk_bytes
-from blocksvm.theory.kernels.duplicates import row_digests
+from blocksvm.theory.kernels.rounds import row_digests
 from blocksvm.theory.settings import MARGIN_SETTINGS
 from blocksvm.training.run_settings import FREE
 
