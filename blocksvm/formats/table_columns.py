@@ -221,9 +221,9 @@ def check_apart(categories: set[str], numeric: set[str]) -> None:
         raise InputError(f"{settings} both name the column {min(both)}; leave one out")
 
 
-def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool) -> TableColumns:
-    """The columns of a table of Parquet or Arrow; InputError where one is not there, or is not as it was in the rows
-    before."""
+def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool, whole: bool) -> TableColumns:
+    """The columns of a table of Parquet or Arrow (whole), or those of its rows that are read; InputError where one is
+    not there, or is not as it was in the rows before."""
     names, label = list(schema.names), options["label"]
     again = next((name for name, n in Counter(names).items() if n > 1 and name), None)
     if again is not None:
@@ -261,7 +261,7 @@ def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool) -> Tab
         )
     if refusal and (labelled or len(refused) == len(roles)):
         raise InputError(refusal)
-    if not roles:
+    if whole and not roles:
         raise InputError(f"no column is left to make features of; {all_columns(names)}")
     notes = {}
     if unnamed:

@@ -723,9 +723,9 @@ class ArrowRows(NamedTuple):
     begins: bool
 
 
-def columns_of(name: str, schema: pa.Schema, options: Mapping, labelled: bool) -> TableColumns:
+def columns_of(name: str, schema: pa.Schema, options: Mapping, labelled: bool, whole: bool = True) -> TableColumns:
     try:
-        return columns_of_types(schema, options, labelled)
+        return columns_of_types(schema, options, labelled, whole)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 
@@ -944,7 +944,9 @@ class ArrowReader:
     def _layout(self, name: str, schema: pa.Schema) -> Layout:
         known = self.known
         if known is None or known[0] != name or not known[1].equals(schema):
-            columns = columns_of(name, schema, self.reading.recipe.options | {"ignore": None}, self.reading.labelled)
+            columns = columns_of(
+                name, schema, self.reading.recipe.options | {"ignore": None}, self.reading.labelled, False
+            )
             known = self.known = name, schema, Layout(columns)
         return known[2]
 

@@ -71,6 +71,13 @@ def test_columns_of_strings_are_numbers_where_they_are_named(tmp_path, ending):
     refused(path, "numeric and categorical both name the column a; leave one out", numeric="a", categorical="a")
 
 
+def test_a_table_of_empty_columns_alone_has_rows_without_features(tmp_path):
+    path = tmp_path / "t.parquet"
+    write(path, pa.table({"label": [1, 0], "x": pa.nulls(2)}))
+    split_rows([str(path)], tmp_path / "s.h5")
+    assert by_name(tmp_path / "s.h5") == [(1.0, {}), (0.0, {})]
+
+
 def test_row_groups_must_fit_in_the_memory(tmp_path):
     """They are refused before they are read; smaller ones of the same columns are not."""
     path = tmp_path / "wide.parquet"
