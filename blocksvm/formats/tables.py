@@ -700,7 +700,7 @@ class ArrowFiles(FileFormat):
             kinds = options[KINDS] = kinds_of_types(columns)
             named = chosen_categories(options, columns.names)[0].split(",")
             words = set(kinds["categorical"]) - set(named)
-            kinds |= own_values({name: counts_in(first.column(name)) for name in words if words_alone(columns, name)})
+            kinds |= own_values({name: counts_in(first.column(name)) for name in words})
             type_ = columns.types.get(options["label"])
             if type_ is not None and kind_of(type_) != "nothing":
                 options[WORDS] = bool(columns.words) or not is_number(type_)
@@ -730,14 +730,10 @@ def columns_of(name: str, schema: pa.Schema, options: Mapping, labelled: bool, w
         raise InputError(f"{name}: {error}") from error
 
 
-def words_alone(columns: TableColumns, name: str) -> bool:
-    """Whether different values of a column of words can be counted by pyarrow."""
-    return not pa.types.is_string_view(columns.types[name])
-
-
 def counts_in(column) -> tuple[int, int]:
     """(different values, values) of a column of words."""
     codes = column.indices if pa.types.is_dictionary(column.type) else column
+    codes = codes.cast(pa.large_string()) if pa.types.is_string_view(codes.type) else codes  # pyarrow counts no views
     return compute.count_distinct(codes).as_py(), len(codes) - codes.null_count
 
 
