@@ -158,7 +158,7 @@ def inputs_of(names, recipe, stop=lambda: False):
         inputs.format = name
         return inputs
     for one in names:
-        if is_url(one) and name not in ("parquet", "arrow"):
+        if is_url(one) and not getattr(get_format(name), "objects", False):
             raise InputError(f"{one}: is {name}, which is read from files alone; copy it to a disk")
     return FileInputs(names, name, carried(recipe.format, name, recipe.options))
 
@@ -279,12 +279,13 @@ class FileReader:
 class FileFormat:
     """A ``Format`` of files, which are recognised by their first bytes (``magic_of``) before text is read.
 
-    name: in the registry; lines: what a file is, for messages; rows_of: as of ``FileReader``.
+    name: in the registry; lines: what a file is, for messages; rows_of: as of ``FileReader``; objects: URLs are read.
     """
 
     name: str
     lines: str
     rows_of: Callable
+    objects = False
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         return chosen(self.name, requested)

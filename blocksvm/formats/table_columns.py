@@ -241,15 +241,13 @@ def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool, whole:
     numeric = named_by(options.get("numeric") or "", others, "numeric", missing=not labelled)
     check_apart(categories, numeric)
     types = {name: schema.field(k).type for k, name in enumerate(names) if name not in left_out | {label}}
+    numeric = {name for name, type_ in types.items() if name in numeric and is_word(type_)}
     before = {name: kind for kind in KIND_WORDS for name in (options.get(KINDS) or {}).get(kind, ())}
     for name, type_ in types.items():
-        if not (name in numeric and is_word(type_)):
+        if name not in numeric:
             require_kind(name, type_, before.get(name), name in categories)
     categories |= {name for name, kind in before.items() if kind == "categorical"}
-    roles = {
-        name: NUMBER if name in numeric and is_word(type_) else role_of(type_, name in categories)
-        for name, type_ in types.items()
-    }
+    roles = {name: role_of(type_, name in categories) for name, type_ in types.items()} | dict.fromkeys(numeric, NUMBER)
     refused = [name for name, role in roles.items() if role is None]
     refusal = ""
     if refused:

@@ -674,6 +674,7 @@ class ArrowFiles(FileFormat):
         self.name = name
         self.lines = lines
         self.batches = batches
+        self.objects = True
 
     def pieces(
         self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None

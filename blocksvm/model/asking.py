@@ -1,4 +1,4 @@
-"""Which rows of a pool to have labelled next: those whose label the model is least sure of, by their margins.
+"""Which rows of a pool or stream to have labelled next: those whose label a model is least sure of, by margins.
 
 Two classes: the least |<w, x>| (Tong, Koller, JMLR 2, 2001; Schohn, Cohn, ICML 2000).  More: the least difference of
 the two best decision values.  Sets of labels: the least |decision value| of any label.

@@ -51,7 +51,7 @@ def some_digits(text, p, n):
 
 @inlined
 def two_numbers(text, a, n, b, m):
-    """(bits, none of which is set if all are digits; the numbers) of the digits before two positions."""
+    """(bits, the two numbers), as ``some_digits`` has them, of ``n`` digits before ``a`` and ``m`` before ``b``."""
     faults, first = some_digits(text, a, n)
     others, second = some_digits(text, b, m)
     return faults | others, first, second
