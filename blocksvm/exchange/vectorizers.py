@@ -13,21 +13,18 @@ from typing import Any
 import numpy as np
 
 from blocksvm.exchange.linear import Linear, WrongForm
-from blocksvm.formats import FORMATS, get_format
-from blocksvm.formats.choices import ANALYZERS
+from blocksvm.formats.choices import ANALYZERS, is_text
 from blocksvm.formats.kernels.name_hashes import hash_of
-from blocksvm.formats.kernels.ngrams import SEEDS, WORDS
-from blocksvm.formats.text.documents import characters
+from blocksvm.formats.kernels.ngrams import NOTHING, SEEDS, WORDS
+from blocksvm.formats.ngram_features import characters_of, plan_of
 from blocksvm.store.recipe import Recipe
 
 HASHES = 2**31 - 1  # the most columns of scikit-learn's hashing
 
 
 def ngrams_in(recipe: Recipe) -> list[tuple[int, int, int]] | None:
-    """The n-grams that features are, as ``choices.ngrams_of`` has them, None where they are others.  A format from
-    outside the package is not loaded, for that would run its code."""
-    format_ = get_format(recipe.format) if recipe.format in FORMATS else None
-    return format_.ngrams(recipe.options) if hasattr(format_, "ngrams") else None
+    """The n-grams that features are, as ``choices.ngrams_of`` has them, None where they are others."""
+    return plan_of(recipe.options) if is_text(recipe.format, recipe.options) else None
 
 
 def require_names(name: str, recipe: Recipe, names: list[str]) -> None:
@@ -41,7 +38,7 @@ def require_names(name: str, recipe: Recipe, names: list[str]) -> None:
 def steps_before(linear: Linear, recipe: Recipe, names: list[str]) -> tuple[Linear, list[tuple[str, Any]], tuple]:
     """(the weights by column, the named steps that make the columns of rows, notes for users of these)."""
     if (plan := ngrams_in(recipe)) is not None:
-        known, everything, order = _of_texts(plan, linear.ids, names)
+        known, everything, order = _of_texts(plan, recipe, linear.ids, names)
         note = "its rows are texts, as in predict(['a text'])"
     else:
         known, everything, order = _of_dicts(names)
@@ -61,12 +58,16 @@ def steps_before(linear: Linear, recipe: Recipe, names: list[str]) -> tuple[Line
     return by_column, steps, (note,)
 
 
-def _of_texts(plan: list[tuple[int, int, int]], ids: np.ndarray, names: list[str]) -> tuple[Any, Any, np.ndarray]:
+def _of_texts(
+    plan: list[tuple[int, int, int]], recipe: Recipe, ids: np.ndarray, names: list[str]
+) -> tuple[Any, Any, np.ndarray]:
     """(step to the counts of known n-grams, step to those of all in columns by hash, the known ones by column)."""
     from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
     # letters are made small one by one, which str.lower does not
-    small = methodcaller("translate", {c: to for c, to in enumerate(characters()[1].tolist()) if c != to})
+    kinds, becomes = characters_of(recipe.options)
+    small: dict[int, int | None] = {c: to for c, to in enumerate(becomes.tolist()) if c != to}
+    small |= dict.fromkeys(np.flatnonzero(kinds & NOTHING).tolist())
     made_of = np.full(len(ids), plan[0][0])
     if len(plan) > 1:  # the id tells which n-grams have the name
         others = [kind for kind, _, _ in plan if kind != WORDS]
@@ -76,7 +77,7 @@ def _of_texts(plan: list[tuple[int, int, int]], ids: np.ndarray, names: list[str
     known, everything, order = [], [], []
     for kind, low, high in plan:
         cut: dict[str, Any] = dict(analyzer=analyzers[kind], ngram_range=(low, high), lowercase=False,
-                                   preprocessor=small, dtype=np.float64)  # fmt: skip
+                                   preprocessor=methodcaller("translate", small), dtype=np.float64)  # fmt: skip
         hashing = HashingVectorizer(n_features=HASHES, alternate_sign=False, norm=None, **cut)
         everything.append((analyzers[kind], hashing))
         places = np.flatnonzero(made_of == kind)

@@ -18,6 +18,8 @@ OF_TEXT = {
     "multilabel": "blocksvm.formats.text.multilabel:MULTILABEL",
     "vw": "blocksvm.formats.text.vw:VW",
     "documents": "blocksvm.formats.text.documents:DOCUMENTS",
+    "fasttext": "blocksvm.formats.text.documents:FASTTEXT",
+    "jsonl": "blocksvm.formats.json_lines:JSON_LINES",
     "csv": "blocksvm.formats.tables:CSV",
     "tsv": "blocksvm.formats.tables:TSV",
     "criteo": "blocksvm.formats.tables:CRITEO",
@@ -30,7 +32,9 @@ OF_FILES = {  # each recognised by its first bytes, without loading its code (fi
     "arrow": "blocksvm.formats.tables:ARROW",
 }
 # what a name says, whatever the first bytes look like
-ENDINGS = {"csv": "csv", "tsv": "tsv", "svm": "svmlight", "libsvm": "svmlight", "svmlight": "svmlight", "vw": "vw"}
+ENDINGS = {"csv": "csv", "tsv": "tsv", "svm": "svmlight", "libsvm": "svmlight", "svmlight": "svmlight", "vw": "vw",
+           "jsonl": "jsonl", "ndjson": "jsonl"}  # fmt: skip
+BEGINNINGS = {b"{": "jsonl", b"__label__": "fasttext"}
 PACKED = re.compile(r"\.(gz|bz2|xz|zst)$")
 FORMATS = Registry("format", ("blocksvm.formats.format:Format",), OF_TEXT | OF_FILES, more=(AUTO,))
 get_format = FORMATS.load
@@ -59,6 +63,9 @@ def sniffed(head: bytes, name: str) -> str:
         )
     if (said := ENDINGS.get(ending)) is not None:
         return said
+    for beginning, format_ in BEGINNINGS.items():
+        if head.startswith(beginning):
+            return format_
     vw, svmlight = (get_format(format_).score(head) for format_ in ("vw", "svmlight"))
     return "vw" if vw > svmlight else "svmlight"
 

@@ -48,6 +48,13 @@ NGRAMS = Setting(
     "ngrams", "n-grams of documents, e.g. word:1-3 or word:1-2,char_wb:4-5 (default word:1)", "word:1", _ngrams,
     metavar="LIST",
 )  # fmt: skip
+# how features are made of texts, in whatever form these come
+TEXT = (
+    NGRAMS,
+    Setting("case", "letters of texts: lower (default), or keep them as they are", "lower", str, ("lower", "keep")),
+    Setting("accents", "accents of texts: keep (default), or strip them from their letters", "keep", str,
+            ("keep", "strip")),
+)  # fmt: skip
 
 
 def _mark(name: str, words: Iterable[str]):
@@ -80,6 +87,16 @@ TABLE = (
         metavar="COLUMNS",
     ),
 )
+TEXT_COLUMNS = Setting("text", "columns of texts, joined by a space, of whose n-grams alone features are made, e.g. "
+                       "title,body", None, str, metavar="COLUMNS")  # fmt: skip
+JSON = (
+    Setting(
+        "text", "key of the text, within others by dots, or several, joined by a space", "text", str, metavar="KEYS"
+    ),
+    Setting("label", "key of the labels, within others by dots", "label", str, metavar="KEY"),
+)
+LABEL_SETS = Setting("label_sets", "whether rows have a set of labels each: auto (if one of the first lines has "
+                     "several), yes, or no", "auto", str, ("auto", "yes", "no"))  # fmt: skip
 CUT = (
     Setting("header", "the first line has the columns' names: auto, yes, or no (they are then 1, 2, ...)", "auto", str,
             ("auto", "yes", "no")),
@@ -97,16 +114,23 @@ LABELS_FROM = Setting("labels_from", ".npy file with the labels of the rows", No
 # share unless another is given; and what of it is the label, and left out, when rows are only predicted
 OF_INPUTS = ("labels_from",)
 OF_LINES = tuple(setting.name for setting in CUT)
-PREDICTED = (*OF_INPUTS, *OF_LINES, "label", "ignore")
+PREDICTED = (*OF_INPUTS, *OF_LINES, "label", "ignore", "text")
 KINDS = "kinds"  # in the recipe of a table: what its columns are
+WORDS = "words"  # in a recipe: labels are words
+LABEL_TYPE = "label_type"  # in that of JSON lines and of fastText's: Arrow's type of labels
+# in that of a table without a header: how many columns there are
+COLUMNS = "columns"
+DECIDED = frozenset((WORDS, LABEL_TYPE, KINDS, COLUMNS))  # by the first rows
 # format -> its settings; other formats have none
 CHOICES: dict[str, Settings] = {
-    "documents": Settings((NGRAMS,)),
-    "csv": Settings(TABLE + CUT),
-    "tsv": Settings(TABLE + CUT),
+    "documents": Settings(TEXT),
+    "fasttext": Settings((LABEL_SETS, *TEXT)),
+    "jsonl": Settings(JSON + TEXT),
+    "csv": Settings((*TABLE, TEXT_COLUMNS, *TEXT, *CUT)),
+    "tsv": Settings((*TABLE, TEXT_COLUMNS, *TEXT, *CUT)),
     "criteo": Settings(),
-    "parquet": Settings(TABLE),
-    "arrow": Settings(TABLE),
+    "parquet": Settings((*TABLE, TEXT_COLUMNS, *TEXT)),
+    "arrow": Settings((*TABLE, TEXT_COLUMNS, *TEXT)),
     "npz": Settings((MATRIX_LABEL, LABELS_FROM)),
     "npy": Settings((MATRIX_LABEL, LABELS_FROM)),
     "h5ad": Settings((MATRIX_LABEL,)),
@@ -118,6 +142,7 @@ def all_choices() -> Settings:
     merged = Settings()
     for settings in CHOICES.values():
         merged += settings.without(*merged.names())
+    merged = merged.without("text") + (TEXT_COLUMNS,)
     return Settings(tuple(replace(s, help=LABEL_HELP, default=None) if s.name == "label" else s for s in merged))
 
 
@@ -132,11 +157,27 @@ def is_table(format_: str | None) -> bool:
     return "categorical" in CHOICES.get(format_ or "", Settings())
 
 
+def is_text(format_: str, options: Mapping) -> bool:
+    """Whether features of the format are n-grams of texts, which are the same in each of these formats."""
+    takes = CHOICES.get(format_, Settings())
+    return "ngrams" in takes and (not is_table(format_) or options.get("text") is not None)
+
+
 def carried(before: str, format_: str, options: Mapping) -> dict:
-    """The settings of rows of the format ``before`` that hold for later ones of ``format_``: of a table in another
-    form what it means, else none."""
+    """The settings of rows of the format ``before`` that hold for later ones of ``format_``: of texts and of a table in
+    another form what they mean, else none."""
     if before == format_:
         return dict(options)
+    if is_text(before, options):
+        if "ngrams" not in CHOICES.get(format_, ()):
+            return {}
+        known = {name: value for name, value in options.items() if name in CHOICES[format_]}
+        words = options.get(WORDS, options.get(LABEL_TYPE) == "string")
+        if format_ == "documents" or is_table(format_):
+            known |= {WORDS: words}
+        if is_table(format_):
+            known |= {KINDS: {}, "text": options.get("text", "text")}
+        return known
     if not (is_table(before) and is_table(format_)):
         return {}
     others = all_choices().without(*CHOICES[format_].names())
@@ -150,4 +191,10 @@ def added(name: str, options: Mapping, *columns: str) -> str:
 
 def chosen(name: str, requested: Mapping) -> dict:
     """The settings of the format ``name``, as given (None: not) or by default; InputError for one that it has not."""
-    return CHOICES.get(name, Settings()).resolve(requested, f"the format {name}")
+    resolved = CHOICES.get(name, Settings()).resolve(requested, f"the format {name}")
+    if is_table(name) and resolved["text"] is None:
+        for setting in TEXT:
+            if requested.get(setting.name) is not None:
+                raise InputError(f"{option(setting.name)}: is of texts; name their columns by {option('text')}")
+            del resolved[setting.name]
+    return resolved

@@ -22,8 +22,8 @@ from blocksvm.base.labels import exact
 from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.files.input import names_of_inputs, open_input, raise_system_error
 from blocksvm.files.paths import ObjectUrl, file_size, is_url, location, require_same
-from blocksvm.formats import AUTO, get_format, sniffed
-from blocksvm.formats.choices import KINDS, carried, chosen, is_table
+from blocksvm.formats import AUTO, OF_FILES, get_format, sniffed
+from blocksvm.formats.choices import CHOICES, DECIDED, KINDS, carried, chosen, is_table, is_text
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels.numbers import FINE
 from blocksvm.formats.kernels.svmlight import BIG_NORM, DUPLICATE, close_rows
@@ -137,15 +137,26 @@ def inputs_given(inputs):
     return table_inputs(chain(listed, parts))
 
 
-def inputs_of(names, recipe, stop=lambda: False):
+def inputs_of(names, recipe, stop=lambda: False, likely: bool = True):
     """The inputs as text, or as files of rows where the recipe or the first bytes name a format of files; rows of a
-    table whose columns are known may lie in another form."""
+    table whose columns are known, and texts that are read as earlier ones were (likely: by what the input looks like),
+    may lie in another form."""
     if not isinstance(names, list):
         names.options = carried(recipe.format, names.format, recipe.options)
         return names
     name = recipe.format
     if name == AUTO:
         name = magic_of(names[0])
+    elif likely and is_text(name, recipe.options) and not DECIDED.isdisjoint(recipe.options):
+        magic = magic_of(names[0])
+        if is_table(magic):
+            name = magic
+        else:
+            inputs = TextInputs(names, stop)
+            looks = sniffed(inputs.head(), names[0])
+            other = "ngrams" in CHOICES.get(looks, ()) and (name, looks) != ("documents", "tsv")  # tabs are in both
+            inputs.format = looks if other else "csv" if name in OF_FILES else name
+            return inputs
     elif KINDS in recipe.options:
         magic = magic_of(names[0])
         if is_table(magic):

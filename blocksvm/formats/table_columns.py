@@ -20,18 +20,15 @@ import numpy as np
 import pyarrow as pa
 
 from blocksvm.base.errors import InputError, nearest, option
-from blocksvm.formats.choices import DELIMITERS, KINDS, added
-from blocksvm.formats.text.row_labels import WORDS
+from blocksvm.formats.choices import COLUMNS, DELIMITERS, KINDS, WORDS, added
 from blocksvm.formats.text.text_source import LONE_RETURNS, NOT_UTF8, quoted
 
 # what a column is; LOGARITHM: a number x that becomes sign(x) log(1 + |x|); VECTOR: a list of numbers; BAG: a list of
-# words; MAP: from words to numbers
-LEFT_OUT, LABEL, NUMBER, LOGARITHM, WORD, VECTOR, BAG, MAP = range(8)
-COLUMNS = "columns"  # in the recipe: how many columns there are, where there is no header
-# in the recipe, too (KINDS): the names of the columns that are 'numeric', 'categorical' and 'lists', those that are
+# words; MAP: from words to numbers; TEXT: of whose n-grams features are made
+LEFT_OUT, LABEL, NUMBER, LOGARITHM, WORD, VECTOR, BAG, MAP, TEXT = range(9)
+# in the recipe (KINDS): the names of the columns that are 'numeric', 'categorical' and 'lists', those that are
 # 'mixed', and those with a value of its 'own' in nearly each row
 OWN_ROWS, OWN_SHARE = 20, 0.95  # so many first rows, and different ones among their values, make such a column
-DECIDED = (WORDS, COLUMNS, KINDS)
 SAMPLED_ROWS = 2_000  # rows
 SHOWN, FEW = 12, 5  # columns that a sentence names
 LONGEST_SHOWN = 40  # characters of the name of one
@@ -76,7 +73,8 @@ class Dialect(NamedTuple):
 class TableColumns:
     """The columns of one file: names and roles (m,) of all; decided (m,): whether an option or the rows before say what
     it is; types: of Parquet and Arrow; notes: what was left out, as ``RowBatch.notes``; words: whether labels are
-    words, None where nothing says it; refusal: the sentence for those that make no features, which training needs."""
+    words, None where nothing says it; refusal: the sentence for those that make no features, which training needs;
+    texts: the columns of texts, in the order that was asked for."""
 
     names: list[str]
     roles: np.ndarray
@@ -85,6 +83,7 @@ class TableColumns:
     notes: Mapping = field(default_factory=dict)
     words: bool | None = None
     refusal: str = ""
+    texts: list[str] = field(default_factory=list)
 
     def of(self, *roles: int) -> list[int]:
         """The numbers of the columns with one of these roles."""
@@ -169,6 +168,8 @@ def columns_of_text(names: list[str], options: Mapping, labelled: bool) -> Table
         )
     if again is not None:
         raise InputError(f"the header names the column {again} twice; rename one")
+    if options.get("text") is not None:
+        return text_columns(names, options)
     before = columns_before(options)
     if not labelled and before and not set(before) & set(names):
         raise InputError(
@@ -214,6 +215,23 @@ def columns_of_text(names: list[str], options: Mapping, labelled: bool) -> Table
     return TableColumns(names, np.array(roles), np.array([name in decided for name in names], bool), notes=notes)
 
 
+def text_columns(names: list[str], options: Mapping, types: Mapping = {}) -> TableColumns:
+    """The columns of a table of texts (types: of Parquet and Arrow); InputError where one is not there."""
+    label, texts = options["label"], options["text"].split(",")
+    for name in texts:
+        if name not in names or name == label:
+            wrong = "is that of the labels" if name in names else "is not there"
+            raise InputError(f"the column {name}, which {option('text')} names, {wrong}; {all_columns(names)}")
+        type_ = types.get(name, pa.string())
+        if not is_text(type_.value_type if pa.types.is_dictionary(type_) else type_):
+            raise InputError(
+                f"the column {name}, which {option('text')} names, is of the type {type_}; texts are strings"
+            )
+    roles = [LABEL if name == label else TEXT if name in texts else LEFT_OUT for name in names]
+    known = {label: types[label]} if label in types else {}
+    return TableColumns(names, np.array(roles), np.ones(len(names), bool), known, words=options.get(WORDS), texts=texts)
+
+
 def check_apart(categories: set[str], numeric: set[str]) -> None:
     """InputError where a column is in both."""
     if both := categories & numeric:
@@ -232,6 +250,8 @@ def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool, whole:
         raise InputError(
             f"no column is called {label}; name that of the labels by {option('label')}; {all_columns(names)}"
         )
+    if options.get("text") is not None:
+        return text_columns(names, options, dict(zip(names, schema.types, strict=True)))
     others = [name for name in names if name != label]
     unnamed = {name for name in names if not name or INDEX.fullmatch(name)}
     patterns, _ = chosen_categories(options, names)
@@ -277,6 +297,10 @@ def is_text(type_) -> bool:
     return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
 
 
+def is_list(type_) -> bool:
+    return pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_)
+
+
 def is_number(type_) -> bool:
     t = pa.types
     return t.is_integer(type_) or t.is_floating(type_) or t.is_boolean(type_) or t.is_decimal(type_)
@@ -304,7 +328,7 @@ def role_of(type_, category: bool) -> int | None:
         return LEFT_OUT
     if t.is_map(type_):
         return MAP if is_text(type_.key_type) and is_number(type_.item_type) else None
-    if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
+    if is_list(type_):
         item = type_.value_type
         if is_number(item) and not category:
             return VECTOR
@@ -334,7 +358,7 @@ def kinds_of_types(columns: TableColumns) -> dict:
     """What the columns have, by their types, as the recipe keeps it."""
     kinds: dict = {kind: [] for kind in KIND_WORDS} | {"mixed": {}}
     for name, role in zip(columns.names, columns.roles.tolist(), strict=True):
-        if role not in (LABEL, LEFT_OUT):
+        if role not in (LABEL, LEFT_OUT, TEXT):
             kind = {WORD: "categorical", NUMBER: "numeric"}.get(role) or kind_of(columns.types[name])
             kinds[kind].append(name)
     return kinds

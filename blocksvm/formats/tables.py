@@ -30,7 +30,7 @@ from blocksvm.base.labels import EXACT, exact
 from blocksvm.base.row_batch import Origin, RowBatch, runs, shown_name
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import is_url
-from blocksvm.formats.choices import added, chosen
+from blocksvm.formats.choices import COLUMNS, DECIDED, WORDS, added, chosen
 from blocksvm.formats.file_reader import FileFormat, RowBuffer, RowPiece, damage_named
 from blocksvm.formats.format import EXPANSION, ReaderOptions, lines_open
 from blocksvm.formats.kernels import columns as kernels
@@ -38,10 +38,9 @@ from blocksvm.formats.kernels.columns import Words
 from blocksvm.formats.kernels.name_hashes import RECENT, hash_of
 from blocksvm.formats.kernels.numbers import FINE, NOT_FINITE
 from blocksvm.formats.kernels.svmlight import BIG_NORM, DUPLICATE
+from blocksvm.formats.ngram_features import NgramFeatures
 from blocksvm.formats.table_columns import (
     BAG,
-    COLUMNS,
-    DECIDED,
     DELIMITERS,
     KINDS,
     LABEL,
@@ -63,6 +62,7 @@ from blocksvm.formats.table_columns import (
     columns_of_types,
     decided_kinds,
     has_header,
+    is_list,
     is_number,
     is_text,
     is_word,
@@ -71,7 +71,7 @@ from blocksvm.formats.table_columns import (
     own_values,
     remarks,
 )
-from blocksvm.formats.text.row_labels import MISSING, WORDS, are_words, inexact, sentence_of
+from blocksvm.formats.text.row_labels import MISSING, are_words, inexact, sentence_of
 from blocksvm.formats.text.text_source import (
     LONE_RETURNS,
     LineLimit,
@@ -105,8 +105,8 @@ NO_ENTRIES = np.zeros(1, np.int64), np.empty((0,), np.int64), np.empty(0)
 class Layout:
     """The columns of one file as kernels take them.
 
-    numbers, words, lists: positions of the columns of these roles; order: as of ``columns_to_rows``; ids (m,) of the
-    numbers' features; seeds (c,) of the words' hashes; static: the bytes 'column=' of all, then of lists; places:
+    numbers, words, lists, texts: positions of the columns of these roles; order: as of ``columns_to_rows``; ids (m,) of
+    the numbers' features; seeds (c,) of the words' hashes; static: the bytes 'column=' of all, then of lists; places:
     column -> where its own lie.
     """
 
@@ -116,6 +116,7 @@ class Layout:
         self.numbers = columns.of(NUMBER, LOGARITHM)
         self.words = columns.of(WORD)
         self.lists = columns.of(VECTOR, BAG, MAP)
+        self.texts = [self.names.index(name) for name in columns.texts]
         self.label = next(iter(columns.of(LABEL)), None)
         self.logarithms = columns.roles[self.numbers] == LOGARITHM
         codes = {j: k for k, j in enumerate(self.numbers)} | {j: -1 - k for k, j in enumerate(self.words)}
@@ -254,6 +255,21 @@ class Cells(NamedTuple):
         return token[1:-1] if quoted_late else token
 
 
+def rows_of_texts(ngrams: NgramFeatures, columns: list, n: int, buffer: RowBuffer) -> Rows:
+    """Of columns of texts (n,), joined by a space."""
+    if len(columns) > 1:
+        kind = pa.large_binary() if pa.types.is_binary(columns[0].type) else pa.large_string()
+        space, nothing = pa.scalar(" ", kind), {"null_handling": "replace", "null_replacement": ""}
+        columns = [compute.binary_join_element_wise(*(column.cast(kind) for column in columns), space, **nothing)]
+    cells = cells_of([column.fill_null("") if column.null_count else column for column in columns], n)
+    spans = np.stack((cells.ends[:-1], cells.ends[1:]), axis=1)
+    most = int(ngrams.entries * (cells.ends[-1] - cells.ends[0] + n)) + 1
+    take = buffer.take
+    indptr, ids, values = take("indptr", n + 1, np.int64), take("ids", most, np.int64), take("values", most, np.float64)
+    rows = ngrams.rows(cells.text, spans, indptr, ids, values)
+    return Rows(rows.indptr, rows.ids, rows.values, rows.names, rows.largest, FINE, "")
+
+
 def cells_of(arrays: list, n: int) -> Cells:
     """The cells of columns of text (n,), all of one type, without nulls."""
     type_ = arrays[0].type if arrays else pa.binary()
@@ -262,7 +278,8 @@ def cells_of(arrays: list, n: int) -> Cells:
     around = pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(bytes(SPARE))]).cast(type_)
     joined = pa.concat_arrays([around, *arrays, around])
     _, ends, text = joined.buffers()
-    ends = np.frombuffer(ends, np.int64 if pa.types.is_large_string(type_) else np.int32, len(joined) + 1)
+    large = pa.types.is_large_string(type_) or pa.types.is_large_binary(type_)
+    ends = np.frombuffer(ends, np.int64 if large else np.int32, len(joined) + 1)
     return Cells(np.frombuffer(text, np.uint8), ends[1:-1].astype(np.int64), len(arrays), n)
 
 
@@ -295,7 +312,7 @@ class TextLayout(Layout):
         super().__init__(columns)
         self.dialect = dialect
         label = [] if self.label is None else [self.label]
-        self.wanted = label + self.numbers + self.words or [0]
+        self.wanted = label + self.numbers + self.words + self.texts or [0]
         self.at = {j: k for k, j in enumerate(self.wanted)}
         keys = [str(j) for j in range(len(self.names))]  # names of the columns, of which some may be empty
         wanted = [keys[j] for j in self.wanted]
@@ -375,6 +392,10 @@ class TextReader:
         # the shortest cell, "1,", lies twice in columns, where it has two ends and a number, and becomes an id and a
         # value; of a word there is an entry in the table of words, too
         self.expansion = 28 if reading.named else 20
+        self.ngrams = None
+        if self.options.get("text") is not None:
+            self.ngrams = NgramFeatures(reading.recipe, reading.named)
+            self.expansion = 2 + self.ngrams.expansion
         self.known: tuple[bytes, TextLayout] | None = None  # the columns of the file that was read last
 
     def buffer(self, n_bytes: int) -> RowBuffer:
@@ -415,6 +436,9 @@ class TextReader:
         words = cut.cells([layout.at[j] for j in layout.words])
 
         def made(named: bool) -> tuple[Rows, np.ndarray]:
+            if self.ngrams is not None:
+                texts = [cut.columns[layout.at[j]] for j in layout.texts] if n else [pa.nulls(0, pa.binary())]
+                return rows_of_texts(self.ngrams, texts, cut.n, buffer), np.zeros((0, 2), np.int64)
             maker = RowMaker(layout, self.reading, buffer, named)
             codes, marks = maker.codes_of(words, layout.words, layout.dialect)
             return maker.rows(n, numbers, codes), marks
@@ -683,7 +707,11 @@ class ArrowFiles(FileFormat):
         with damage_named(name):
             for columns, batch, done in self.batches(name, options, n_bytes, limit):
                 batch.validate(full=True)  # kernels take what it holds by its offsets
-                for piece in pieces_of(batch, n_bytes, limit, name):
+                for name_ in columns.texts:
+                    if not pa.types.is_string(batch.schema.field(name_).type):
+                        column = batch.column(name_).cast(pa.large_string())
+                        batch = batch.set_column(batch.schema.get_field_index(name_), name_, column)
+                for piece in pieces_of(batch, n_bytes, limit, name, 1 if columns.texts else WORD_BYTES):
                     yield ArrowRows(name, columns, piece, begins), done
                     begins = False
 
@@ -755,7 +783,11 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit 
                 continue
             sizes[k] += chunk.total_uncompressed_size + chunk.total_compressed_size * is_url(name)
             text += chunk.total_uncompressed_size * (chunk.physical_type == "BYTE_ARRAY" or "." in path)
-            if chunk.physical_type == "BYTE_ARRAY" and "." not in path and path != options["label"]:
+            if (
+                chunk.physical_type == "BYTE_ARRAY"
+                and "." not in path
+                and path not in (options["label"], *columns.texts)
+            ):
                 has = chunk.has_dictionary_page
                 stored = chunk.data_page_offset - chunk.dictionary_page_offset if has else n_bytes
                 small[path] = small.get(path, True) and SMALL_DICTIONARY * stored < n_bytes
@@ -814,16 +846,17 @@ def require_memory(n_bytes: float, what: str, parts: str, limit: LineLimit | Non
         raise InputError(f"{what} {n_bytes / 1e6:,.0f} MB at once; give {need}, or write smaller {parts}")
 
 
-def pieces_of(batch, n_bytes: int, limit: LineLimit | None, name: str) -> Iterator:
-    """A batch in pieces that take about so many bytes; InputError for a row that does not fit in the memory."""
+def pieces_of(batch, n_bytes: int, limit: LineLimit | None, name: str, word_bytes: int = WORD_BYTES) -> Iterator:
+    """A batch in pieces that take about so many bytes, ``word_bytes`` for each of strings; InputError for a row that
+    does not fit in the memory."""
     if not len(batch):
         yield batch
         return
     row_bytes = np.zeros(len(batch), np.int64)
     for k, type_ in enumerate(batch.schema.types):
         plain = pa.types.is_primitive(type_) or pa.types.is_dictionary(type_)
-        row_bytes += CELL_BYTES if plain else lengths_of(batch.column(k))
-    longest = int(row_bytes.max()) // WORD_BYTES  # as a line of text takes them
+        row_bytes += CELL_BYTES if plain else lengths_of(batch.column(k), word_bytes)
+    longest = int(row_bytes.max()) // word_bytes  # as a line of text takes them
     if limit is not None and longest > limit.n_bytes:
         need = option("memory", Bytes(10**6 * -(-limit.memory_for(longest) // 10**6)))
         raise InputError(f"{name} has a row of {longest:,} bytes; give {need} or more, or check the file")
@@ -831,19 +864,19 @@ def pieces_of(batch, n_bytes: int, limit: LineLimit | None, name: str) -> Iterat
         yield batch.slice(first, last - first)
 
 
-def lengths_of(column) -> np.ndarray | int:
+def lengths_of(column, word_bytes: int) -> np.ndarray | int:
     """Bytes of a piece that each cell of a column takes, as of ``CELL_BYTES``."""
     t, type_ = pa.types, column.type
-    if t.is_map(type_) or t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
+    if t.is_map(type_) or is_list(type_):
         rows, items = items_of(column)
         items = items[0] if isinstance(items, tuple) else items
-        own = np.broadcast_to(lengths_of(items), len(items))
+        own = np.broadcast_to(lengths_of(items, word_bytes), len(items))
         return CELL_BYTES + np.bincount(rows, own, len(column)).astype(np.int64)
     if t.is_string_view(type_):
         column = column.cast(pa.large_string())
     if is_text(column.type):
         lengths = compute.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False)
-        return CELL_BYTES + WORD_BYTES * lengths.astype(np.int64)
+        return CELL_BYTES + word_bytes * lengths.astype(np.int64)
     return CELL_BYTES
 
 
@@ -895,6 +928,10 @@ class ArrowReader:
     def __init__(self, reading: ReaderOptions):
         self.reading = reading
         self.expansion = 2 * EXPANSION if reading.named else EXPANSION
+        self.ngrams = None
+        if reading.recipe.options.get("text") is not None:
+            self.ngrams = NgramFeatures(reading.recipe, reading.named)
+            self.expansion = 1 + self.ngrams.expansion
         self.known: tuple | None = None  # the columns of the file that was read last
 
     def buffer(self, n_bytes: int) -> RowBuffer:
@@ -948,6 +985,8 @@ class ArrowReader:
         return known[2]
 
     def _rows(self, layout: Layout, batch, numbers: np.ndarray, buffer: RowBuffer, named: bool) -> Rows:
+        if self.ngrams is not None:
+            return rows_of_texts(self.ngrams, [batch.column(j) for j in layout.texts], len(batch), buffer)
         maker, n = RowMaker(layout, self.reading, buffer, named), len(batch)
         codes = np.empty((len(layout.words), n), np.int32)
         for row, j in zip(codes, layout.words, strict=True):
@@ -966,6 +1005,8 @@ class ArrowReader:
         if layout.label is None or pa.types.is_null(batch.column(layout.label).type):
             return np.full(len(batch), np.nan)
         column = batch.column(layout.label)
+        if is_list(column.type):
+            return [None if labels is None else tuple(labels) for labels in column.to_pylist()]
         if is_number(column.type) and not words:
             numbers = floats(column).astype(np.float64) + 0.0  # -0 is 0
             if (np.abs(numbers) >= EXACT).any() and not pa.types.is_floating(column.type):

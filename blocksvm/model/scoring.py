@@ -208,7 +208,7 @@ class TextScorer(Scorer):
             before, known = self.recipe.format, self.recipe.options
             self.recipe = structs.replace(self.recipe, format=format, options=carried(before, format, known))
         self.recipe = structs.replace(self.recipe, options=merge_options(self.recipe.options, options, PREDICTED))
-        self.label = options.get("label")
+        self.label, self.likely = options.get("label"), format is None
         self.coverage = Coverage(loaded.path)
         self.index = IdIndex(d, self.budget.left // 4).fill([(0, loaded.feature_ids)])
         self.budget.take("the model", self.index.more_bytes)
@@ -224,7 +224,7 @@ class TextScorer(Scorer):
         counter = RecordCounter()
         rows, self.empty = 0, 0
         pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="blocksvm-predict")
-        with inputs_of(self.inputs, self.recipe) as text, pool:
+        with inputs_of(self.inputs, self.recipe, likely=self.likely) as text, pool:
             recipe = settled(text, self.recipe, self.budget.total)
             reader = reader_of(ReaderOptions(recipe, labelled=False, factors=self.factors))
             share = EXPANSION / reader.expansion

@@ -14,7 +14,8 @@ from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.kernels.ngrams import LETTER
-from blocksvm.formats.text.documents import DOCUMENTS, LAST_LETTER, characters
+from blocksvm.formats.ngram_features import LAST_LETTER, characters
+from blocksvm.formats.text.documents import DOCUMENTS
 from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
 from blocksvm.model.model_file import load_model
 from blocksvm.predict import main as predict
@@ -117,8 +118,9 @@ def test_labels(tmp_path):
     alone = parse(b"1 ab\n\n2\tcd ef\n", "word:1", labelled=False)
     np.testing.assert_array_equal(alone.labels, [np.nan, 2.0])
     assert rows_of(alone) == [[("ab", 1.0)], [("cd", 1.0), ("ef", 1.0)]]
-    assert DOCUMENTS.settled({}, b"\n\nspam\tx\n", "f") == {"ngrams": "word:1", "words": True}
-    assert DOCUMENTS.settled({"ngrams": "char:2"}, b"3\tx\n", "f") == {"ngrams": "char:2", "words": False}
+    assert DOCUMENTS.settled({}, b"\n\nspam\tx\n", "f")["words"] is True
+    kept = {"ngrams": "char:2", "case": "lower", "accents": "keep", "words": False}
+    assert DOCUMENTS.settled({"ngrams": "char:2"}, b"3\tx\n", "f") == kept
     words = parse(b"spam\tab\n\tcd\nham egg\tx\n", "word:1", words=True)
     assert words.labels == ["spam", None, "ham egg"]
     assert "is not UTF-8" in parse(b"\xff\tab\n", "word:1", words=True).fault[1]
@@ -171,7 +173,8 @@ def test_from_text_to_predictions(corpus, tmp_path, capsys, succeeds, refusal):
     succeeds(split_command, corpus, store, "--format", "documents", "--ngrams", "word:1-2", "--normalize", "l2")
     succeeds(train, store, model, "--tol", "1e-4")
     recipe = load_model(model).recipe
-    assert (recipe.format, recipe.options) == ("documents", {"ngrams": "word:1-2", "words": True})
+    assert recipe.format == "documents"
+    assert recipe.options == {"ngrams": "word:1-2", "case": "lower", "accents": "keep", "words": True}
     unlabelled = tmp_path / "new.txt"
     unlabelled.write_text("a VERY good one\nw1 not good w3\n")
     assert run_in_process(capsys, predict, model, unlabelled)[1].split() == ["pos", "neg"]

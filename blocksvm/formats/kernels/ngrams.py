@@ -13,10 +13,9 @@ from blocksvm.kernels.hash_table import scramble
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPACE, TAB, byte_at
 
 WORDS, CHARACTERS, WITHIN_WORDS = 0, 1, 2  # what n-grams are made of
-LETTER, BLANK = 1, 2  # bits of a character's kind
+LETTER, BLANK, NOTHING = 1, 2, 4  # bits of a character's kind; what is nothing is left out
 # what may be wrong with a line
 NO_TAB = 30
-NO_UTF8 = 31
 
 ORDER = np.uint64(0x9E3779B97F4A7C15)  # K: the order of words matters
 SEEDS = np.array([0, 0x243F6A8885A308D3, 0x13198A2E03707344], np.uint64)  # an n-gram of each kind is another feature
@@ -81,7 +80,7 @@ def lowered(lower, c):
 
 @kernel
 def cut_words(text, start, stop, kinds, lower, out, o, bounds):
-    """The words of ``text[start:stop]``, lower-cased, a space between them: (words, position after them in ``out``, -1
+    """The words of ``text[start:stop]``, small where they are to be, a space between them: (words, position after them in ``out``, -1
     where the text is not UTF-8).  bounds (m, 2) int64: where each begins and ends."""
     n = 0
     begin = o
@@ -97,6 +96,8 @@ def cut_words(text, start, stop, kinds, lower, out, o, bounds):
             kind = kind_of(kinds, c)
         else:
             p += 1
+        if kind & NOTHING:
+            continue
         if kind & LETTER:
             o = encoded(out, o, lowered(lower, c))
             length += 1
@@ -135,6 +136,8 @@ def cut_characters(text, start, stop, kinds, lower, within, out, o, bounds):
             if not within:
                 break
             kind = BLANK
+        if kind & NOTHING:
+            continue
         if kind & BLANK:
             blanks += 1
             if within and (n == 0 or blanks > 1):
@@ -239,24 +242,14 @@ def close_counts(values, start, stop, l2, single):
 
 
 @kernel
-def parse_documents(text, end, tabbed, plan, kinds, lower, l2, single, named, row_arrays, name_arrays):
-    """Rows of the lines ``text[:end]``, 'label TAB text', or (not ``tabbed``) also text alone.
+def find_texts(text, end, prefix, tabbed, labels, texts, lines):
+    """Where labels and texts lie in the lines ``text[:end]``: (rows, lines read, code, position of the fault).
 
-    plan (m, 3) int64: of what, and of how many up to how many, n-grams are made.  kinds (uint8), lower (int32): of code
-    points; those beyond are no letters.  Outputs: row_arrays (``NewRows``); named: name_arrays (``NewNames``), whose text
-    has room for the longest line alone where names are not wanted.
-    Returns (rows, lines read, code, position of the fault, the largest ||x||^2).
+    A line is 'label TAB text', or (not ``tabbed``) also text alone; or, where there is a ``prefix`` (uint8), words that
+    begin with it, its labels, and then text.  Outputs: labels, texts (rows, 2) int64, begin and end of each; lines (rows,)
+    int64, the line of each (0-based).
     """
-    spans, indptr, ids, values, lines = row_arrays
-    out, firsts, lasts = name_arrays
-    rows = line = filled = o = 0
-    largest = 0.0
-    longest = 0
-    bounds = np.empty((0, 2), np.int64)
-    hashes = np.empty(0, np.uint64)
-    slots = np.zeros(1024, np.int64)
-    indptr[0] = 0
-    p = 0
+    rows = line = p = 0
     while p < end:
         begin = p
         tab = -1
@@ -271,31 +264,71 @@ def parse_documents(text, end, tabbed, plan, kinds, lower, l2, single, named, ro
             p += 1
         stop = p - 1 if p > begin and byte_at(text, p - 1) == RETURN else p
         p += 1
+        line += 1
         if empty:
-            line += 1
             continue
-        if tab < 0:
+        labels[rows, 0] = begin
+        if len(prefix):
+            at = labels[rows, 1] = begin
+            while True:
+                while at < stop and (byte_at(text, at) == SPACE or byte_at(text, at) == TAB):
+                    at += 1
+                j = 0
+                while j < len(prefix) and at + j < stop and text[at + j] == prefix[j]:
+                    j += 1
+                if j < len(prefix):
+                    break
+                while at < stop and byte_at(text, at) != SPACE and byte_at(text, at) != TAB:
+                    at += 1
+                labels[rows, 1] = at
+        elif tab < 0:
             if tabbed:
-                return rows, line, NO_TAB, begin, largest
-            tab = begin - 1
-        spans[rows, 0] = begin
-        spans[rows, 1] = max(begin, tab)
-        if stop - tab + 2 > longest:
-            longest = 2 * (stop - tab + 2)
+                return rows, line - 1, NO_TAB, begin
+            labels[rows, 1] = at = begin
+        else:
+            labels[rows, 1], at = tab, tab + 1
+        texts[rows, 0] = at
+        texts[rows, 1] = stop
+        lines[rows] = line - 1
+        rows += 1
+    return rows, line, 0, -1
+
+
+@kernel
+def count_ngrams(text, texts, n_rows, plan, kinds, lower, l2, single, named, indptr, ids, values, name_arrays):
+    """Rows of the n-grams of ``text[texts[i, 0]:texts[i, 1]]``, i < n_rows.
+
+    plan (m, 3) int64: of what, and of how many up to how many, n-grams are made.  kinds (uint8), lower (int32): of code
+    points; those beyond are no letters.  Outputs: indptr, ids, values; named: name_arrays (``NewNames``), whose text has
+    room for the longest row alone where names are not wanted.
+    Returns (rows before the first that is not UTF-8, the largest ||x||^2).
+    """
+    out, firsts, lasts = name_arrays
+    filled = o = 0
+    largest = 0.0
+    longest = 0
+    bounds = np.empty((0, 2), np.int64)
+    hashes = np.empty(0, np.uint64)
+    slots = np.zeros(1024, np.int64)
+    indptr[0] = 0
+    for row in range(n_rows):
+        start, stop = texts[row, 0], texts[row, 1]
+        if stop - start + 3 > longest:
+            longest = 2 * (stop - start + 3)
             bounds = np.empty((longest, 2), np.int64)
             hashes = np.empty(longest, np.uint64)
         if not named:
             o = 0
         first = filled
-        stamp = np.int64(rows + 1) << 32
+        stamp = np.int64(row + 1) << 32
         for a in range(plan.shape[0]):
             what, low, high = plan[a, 0], plan[a, 1], plan[a, 2]
             if what == WORDS:
-                n, after = cut_words(text, tab + 1, stop, kinds, lower, out, o, bounds)
+                n, after = cut_words(text, start, stop, kinds, lower, out, o, bounds)
             else:
-                n, after = cut_characters(text, tab + 1, stop, kinds, lower, what == WITHIN_WORDS, out, o, bounds)
+                n, after = cut_characters(text, start, stop, kinds, lower, what == WITHIN_WORDS, out, o, bounds)
             if after < 0:
-                return rows, line, NO_UTF8, begin, largest
+                return row, largest
             o = after
             # at least half of the slots stay free
             most = filled - first + n * (high - low + 2)
@@ -327,8 +360,5 @@ def parse_documents(text, end, tabbed, plan, kinds, lower, l2, single, named, ro
                         )
                         at = j
         largest = max(largest, close_counts(values, first, filled, l2, single))
-        lines[rows] = line
-        line += 1
-        rows += 1
-        indptr[rows] = filled
-    return rows, line, 0, -1, largest
+        indptr[row + 1] = filled
+    return n_rows, largest

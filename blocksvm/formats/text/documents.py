@@ -1,121 +1,87 @@
-"""Documents, 'label TAB text' a line: their n-grams of words or characters, counted.
+"""Texts, one a line, whose features are n-grams (ngram_features.py): ``documents``, 'label TAB text', and ``fasttext``,
+'__label__a __label__b text'.
 
-As scikit-learn's CountVectorizer and HashingVectorizer cut them (lower case; a word is two or more word characters of
-Unicode; of characters runs of blanks count as one, and ``char_wb`` stays within words, a space at each end), with three
-differences: letters are lower-cased one by one, so that a sigma at the end of a word is one as elsewhere, and U+0130
-becomes an i; text that is not UTF-8 is a fault; a carriage return before the end of the line is no character.
-
-Labels are numbers, or words where one of the first lines' is one.  Of text to be predicted a line may be text alone.
+Labels of documents are numbers, or words where one of the first lines' is one; those of fastText's lines are words, or
+sets of words where one of the first lines has several.  Of text to be predicted a line may be text alone.  Text that is
+not UTF-8 is a fault; a carriage return before the end of the line is no character.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 
 import numpy as np
 
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import RowBatch, shown_name
-from blocksvm.formats.choices import chosen, ngrams_of
+from blocksvm.formats.choices import LABEL_TYPE, WORDS, chosen
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels import ngrams as kernels
-from blocksvm.formats.text.row_labels import ODD, WORDS, are_words, label_of, labels_at
+from blocksvm.formats.ngram_features import NgramFeatures
+from blocksvm.formats.text.row_labels import ODD, are_words, label_of, labels_at
 from blocksvm.formats.text.text_source import TextPiece
-from blocksvm.kernels.row_arrays import NewNames, NewRows
-from blocksvm.kernels.text_bytes import NEWLINE, SPARE
+from blocksvm.kernels.text_bytes import NEWLINE
 
-LINE = "'label<TAB>text'"
 LABEL_NAMES = {b"label", b"labels", b"class", b"category", b"target", b"sentiment", b"topic", b"y"}  # in a header
 TEXT_NAMES = {b"text", b"document", b"content", b"message", b"review", b"sentence", b"comment", b"body", b"title"}
 SEVERAL = (
     "documents whose label has a comma in it, which is one class as a whole (of several labels a text, make a line for "
-    "each, or rows of the format multilabel)"
+    "each, or lines of the format fasttext)"
 )
 SAMPLED_LINES = 2_000  # lines, for the kind of labels
-LAST_LETTER = 0x32400  # no character from here on is a word's or has a lower case
-FAULTS = {
-    kernels.NO_TAB: f"the line has no tab; a line is {LINE}",
-    kernels.NO_UTF8: "the text is not UTF-8; convert it, as iconv -f latin1 -t utf-8 does",
-}
-
-
-@cache
-def characters() -> tuple[np.ndarray, np.ndarray]:
-    """(kinds uint8, lower-case code points int32) of all code points before ``LAST_LETTER``."""
-    kinds, lower = np.zeros(LAST_LETTER, np.uint8), np.arange(LAST_LETTER, dtype=np.int32)
-    for c, character in enumerate(map(chr, range(LAST_LETTER))):
-        if character.isalnum():
-            kinds[c] = kernels.LETTER
-            lower[c] = ord(character.lower()[0])
-        elif character.isspace():
-            kinds[c] = kernels.BLANK
-        elif (small := character.lower()) != character:  # circled letters
-            lower[c] = ord(small[0])
-    kinds[ord("_")] = kernels.LETTER
-    # the class of a letter is that of its lower case
-    kinds = kinds[lower]
-    return kinds, lower
+NO_UTF8 = "the text is not UTF-8; convert it, as iconv -f latin1 -t utf-8 does"
+PREFIX = b"__label__"
 
 
 class DocumentReader:
-    """``label TAB text`` a line."""
+    """A text a line."""
 
-    def __init__(self, reading: ReaderOptions):
+    def __init__(self, reading: ReaderOptions, format_: Documents):
         self.reading = reading
-        options = reading.recipe.options
-        self.plan = np.array(DOCUMENTS.ngrams(options), np.int64)
-        self.words = chosen_of(options)[WORDS]
-        counts = self.plan[:, 2] - self.plan[:, 1] + 1
-        # n-grams a byte of text: a word and what follows it take three; one character and what surrounds it are three
-        # n-grams of one character to two bytes
-        each = {kernels.WORDS: 1 / 3, kernels.CHARACTERS: 1.0, kernels.WITHIN_WORDS: 1.25}
-        self.entries = sum(each[what] * n for what, n in zip(self.plan[:, 0].tolist(), counts.tolist(), strict=True))
-        entry_bytes = 32 if reading.named else 16
-        self.expansion = int(2 + 2 * len(self.plan) + entry_bytes * self.entries)
+        self.format = format_
+        self.options = format_.chosen_of(reading.recipe.options)
+        self.ngrams = NgramFeatures(reading.recipe, reading.named)
+        self.expansion = self.ngrams.expansion
 
     def buffer(self, n_bytes: int) -> ParseBuffer:
         """A row takes two bytes or more."""
-        return ParseBuffer(n_bytes // 2 + 1, int(self.entries * n_bytes) + 1)
+        return ParseBuffer(n_bytes // 2 + 1, int(self.ngrams.entries * n_bytes) + 1)
 
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         text, end = piece.padded(), piece.end
-        recipe, named = self.reading.recipe, self.reading.named
         if buffer is None:
-            buffer = ParseBuffer(np.count_nonzero(text[:end] == NEWLINE), int(self.entries * end) + 1)
-        indptr, ids, values, lines = buffer.indptr, buffer.ids, buffer.values, buffer.lines
-        spans = np.empty((len(lines), 2), np.int64)
-        out = np.empty(2 * len(self.plan) * end + SPARE, np.uint8)
-        firsts, lasts = (np.empty(len(ids) if named else 0, np.int64) for _ in range(2))
-        rows, line, code, _, largest = kernels.parse_documents(
-            text, end, self.reading.labelled, self.plan, *characters(), recipe.l2, recipe.single, named,
-            NewRows(spans, indptr, ids, values, lines), NewNames(out, firsts, lasts),
+            buffer = ParseBuffer(np.count_nonzero(text[:end] == NEWLINE), int(self.ngrams.entries * end) + 1)
+        label_spans, spans = (np.empty((len(buffer.lines), 2), np.int64) for _ in range(2))
+        prefix = np.frombuffer(self.format.prefix, np.uint8)
+        n, line, code, _ = kernels.find_texts(
+            text, end, prefix, self.reading.labelled, label_spans, spans, buffer.lines
         )  # fmt: skip
-        fault = (line, FAULTS[code]) if code else None
-        labels, wrong = labels_at(text, spans[:rows], self.words)
+        fault = (line, f"the line has no tab; a line is {self.format.lines}") if code else None
+        rows = self.ngrams.rows(text, spans[:n], buffer.indptr, buffer.ids, buffer.values)
+        if len(rows.indptr) <= n:
+            n = len(rows.indptr) - 1
+            fault = int(buffer.lines[n]), NO_UTF8
+        labels, wrong = self.format.labels(text, label_spans[:n], self.options)
         if wrong is not None:
-            rows, sentence = wrong
-            fault = int(lines[rows]), sentence
-        names = (out, firsts, lasts) if named else None
-        notes = {}
-        several = {label for label in set(labels[:rows]) if label and "," in label} if self.words else ()
-        if several and self.reading.offers:
-            of_rows = [row for row, label in enumerate(labels[:rows]) if label in several]
-            notes[SEVERAL] = len(of_rows), int(lines[of_rows[0]]), repr(labels[of_rows[0]])[:40]
-        return buffer.batch(piece, line, rows, labels, fault, largest, names=names, notes=notes)
-
-
-def chosen_of(options: Mapping) -> dict:
-    """The settings of the format, and whether labels are words."""
-    requested = {name: value for name, value in options.items() if name != WORDS}
-    return chosen("documents", requested) | {WORDS: options.get(WORDS, False)}
+            n, sentence = wrong
+            fault = int(buffer.lines[n]), sentence
+        line = fault[0] if fault else line
+        notes = self.format.notes(labels, buffer.lines) if self.reading.offers else {}
+        return buffer.batch(piece, line, n, labels, fault, rows.largest, names=rows.names, notes=notes)
 
 
 class Documents:
     """The format."""
 
-    lines = LINE
-    reader = DocumentReader
+    name, lines, prefix = "documents", "'label<TAB>text'", b""
+
+    def reader(self, reading: ReaderOptions) -> DocumentReader:
+        return DocumentReader(reading, self)
+
+    def chosen_of(self, options: Mapping) -> dict:
+        """The settings of the format, and whether labels are words."""
+        requested = {name: value for name, value in options.items() if name != WORDS}
+        return chosen(self.name, requested) | {WORDS: options.get(WORDS, False)}
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and the kind of labels that the first lines have, unless it is known."""
@@ -142,15 +108,77 @@ class Documents:
             options[WORDS] = are_words(
                 (k, token.strip()) for k, (token, tab, _) in enumerate(parts) if tab and token.strip()
             )
-        return chosen_of(options)
-
-    def ngrams(self, options: Mapping) -> list[tuple[int, int, int]]:
-        """The n-grams that features are, as ``choices.ngrams_of`` has them."""
-        return ngrams_of(chosen_of(options)["ngrams"])
+        return self.chosen_of(options)
 
     def head_lines(self, requested: Mapping) -> int:
         """The number of first lines that ``settled`` reads."""
         return 1 if WORDS in requested else SAMPLED_LINES
 
+    def labels(self, text: np.ndarray, spans: np.ndarray, options: Mapping) -> tuple:
+        """(labels of the rows, None, or (row, sentence) of the first label that is none), as of ``labels_at``."""
+        return labels_at(text, spans, options[WORDS])
+
+    def notes(self, labels: np.ndarray | list, lines: np.ndarray) -> dict:
+        """On labels that may be several, as ``RowBatch.notes``."""
+        several = {label for label in set(labels) if label and "," in label} if isinstance(labels, list) else ()
+        if not several:
+            return {}
+        rows = [row for row, label in enumerate(labels) if label in several]
+        return {SEVERAL: (len(rows), int(lines[rows[0]]), repr(labels[rows[0]])[:40])}
+
+
+class FastText(Documents):
+    """fastText's lines; a row's labels are a list, or it has one at most (``LABEL_TYPE``)."""
+
+    name, lines, prefix = "fasttext", "'__label__word text', with one label or several", PREFIX
+
+    def chosen_of(self, options: Mapping) -> dict:
+        requested = {name: value for name, value in options.items() if name != LABEL_TYPE}
+        return chosen(self.name, requested) | {LABEL_TYPE: options.get(LABEL_TYPE, "string")}
+
+    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
+        options = self.chosen_of({key: value for key, value in requested.items() if value is not None})
+        if LABEL_TYPE not in requested:
+            several = {"yes": True, "no": False}.get(options["label_sets"])
+            if several is None:
+                several = any(len(self._words(line)) > 1 for line in head.split(b"\n"))
+            options[LABEL_TYPE] = "list<string>" if several else "string"
+        return options
+
+    def head_lines(self, requested: Mapping) -> int:
+        return 1 if LABEL_TYPE in requested else SAMPLED_LINES
+
+    @staticmethod
+    def _words(line: bytes) -> list[bytes]:
+        """The labels that a line begins with."""
+        words = []
+        for word in line.split():
+            if not word.startswith(PREFIX):
+                break
+            words.append(word[len(PREFIX) :])
+        return words
+
+    def labels(self, text: np.ndarray, spans: np.ndarray, options: Mapping) -> tuple:
+        sets, known = options[LABEL_TYPE] != "string", {b"": None}
+        labels: list = []
+        for row, (start, stop) in enumerate(spans.tolist()):
+            token = text[start:stop].tobytes()
+            if token not in known:
+                words = self._words(token)
+                if not sets and len(words) > 1:
+                    some = "a set of labels a row is learned by " + option("label_sets", "yes")
+                    return labels, (row, f"the line has {len(words)} labels, the first lines have one; {some}")
+                try:
+                    names = tuple(word.decode() for word in words)
+                except UnicodeDecodeError:
+                    return labels, (row, NO_UTF8)
+                known[token] = names if sets else names[0]
+            labels.append(known[token])
+        return labels, None
+
+    def notes(self, labels: np.ndarray | list, lines: np.ndarray) -> dict:
+        return {}
+
 
 DOCUMENTS = Documents()
+FASTTEXT = FastText()

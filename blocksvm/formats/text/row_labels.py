@@ -12,7 +12,6 @@ from blocksvm.formats.kernels.numbers import numbers_at
 from blocksvm.formats.text.text_source import quoted
 from blocksvm.kernels.text_bytes import NEWLINE
 
-WORDS = "words"  # in the options of a recipe: labels are words
 AT_ONCE = 1 << 14  # labels that are Python objects at a time
 MISSING = frozenset((b"na", b"n/a", b"nan", b"null"))
 TRUTHS = (b"true", b"false")  # numbers, of tables

@@ -1,0 +1,209 @@
+"""JSON lines, an object a line: the n-grams of the texts under some keys, and the labels under another, by pyarrow.
+
+A key within other objects is 'meta.title'.  Labels are numbers, true and false, strings, or lists of numbers or of
+strings, as those of the first lines are; null, or no such key, is no label.  What other keys have is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.labels import EXACT, as_exact
+from blocksvm.base.row_batch import Origin, RowBatch, shown_name
+from blocksvm.formats.choices import LABEL_TYPE, chosen
+from blocksvm.formats.file_reader import RowBuffer, RowPiece
+from blocksvm.formats.format import ReaderOptions
+from blocksvm.formats.table_columns import text_columns
+from blocksvm.formats.tables import POOL, WHOLE, ArrowReader, ArrowRows
+from blocksvm.formats.text.text_source import TextPiece, utf8_lines
+from blocksvm.kernels.text_bytes import NEWLINE
+
+SAMPLED_LINES = 2_000  # lines, for the kind of labels
+TYPES = {
+    "double": pa.float64(), "bool": pa.bool_(), "string": pa.string(), "list<double>": pa.list_(pa.float64()),
+    "list<string>": pa.list_(pa.string()),
+}  # fmt: skip
+
+
+class JsonReader:
+    """An object a line."""
+
+    def __init__(self, reading: ReaderOptions):
+        self.reading = reading
+        options = self.options = JSON_LINES.chosen_of(reading.recipe.options)
+        self.arrow = ArrowReader(reading)
+        self.expansion = 2 + self.arrow.expansion
+        self.texts = options["text"].split(",")
+        fields = dict.fromkeys(self.texts, pa.string()) | {options["label"]: TYPES[options[LABEL_TYPE]]}
+        self.keys = list(fields)
+        tree: dict = {}
+        for key, type_ in fields.items():
+            *outer, last = key.split(".")
+            reduce(lambda node, part: node.setdefault(part, {}), outer, tree)[last] = type_
+        self.cutting = {
+            "read_options": pa.json.ReadOptions(use_threads=False, block_size=WHOLE),
+            "parse_options": pa.json.ParseOptions(explicit_schema=schema_of(tree), unexpected_field_behavior="ignore"),
+        }
+
+    def buffer(self, n_bytes: int) -> RowBuffer:
+        return RowBuffer()
+
+    def parse(self, piece: TextPiece, buffer: RowBuffer | None = None) -> RowBatch:
+        text = piece.text
+        end, fault = utf8_lines(text, piece.end)
+        ends = np.flatnonzero(text[:end] == NEWLINE) + 1
+        n_lines, lines = len(ends), np.arange(len(ends))
+        table = self._table(text[:end])
+        if table is None or len(table) != n_lines:
+            blank = self._blank(text, ends)
+            if table is None or len(table) != n_lines - blank.sum():
+                n_lines = self._lines_before(text, ends, blank)
+                begin = 0 if n_lines == 0 else int(ends[n_lines - 1])
+                fault = n_lines, self._sentence(text[begin : ends[n_lines]].tobytes())
+                table = self._table(text[:begin])
+            lines = np.flatnonzero(~blank[:n_lines])
+        columns = {key: self._column(table, key) for key in self.keys}
+        for key in self.texts:
+            if columns[key].null_count:
+                row = int(np.flatnonzero(columns[key].is_null().to_numpy(zero_copy_only=False))[0])
+                fault = int(lines[row]), f"the object has no text under the key {key}, which {option('text')} names"
+                columns = {name: column.slice(0, row) for name, column in columns.items()}
+        batch = pa.RecordBatch.from_arrays(list(columns.values()), names=self.keys)
+        about = text_columns(self.keys, self.options, dict(zip(self.keys, batch.schema.types, strict=True)))
+        rows = self.arrow.parse(RowPiece(piece.source, ArrowRows(piece.source.name, about, batch, False), None), buffer)
+        lines = lines[: len(rows)]
+        rows = replace(
+            rows, origin=Origin(piece.source, piece.fraction, fault[0] if fault else len(ends), lines), fault=fault
+        )
+        if isinstance(rows.labels, np.ndarray) and (np.abs(rows.labels) >= EXACT).any():
+            row = int(np.argmax(np.abs(rows.labels) >= EXACT))
+            return rows.until(row, as_exact(f"{rows.labels[row]:.0f}", "write labels as strings"))
+        return rows
+
+    def _table(self, text: np.ndarray) -> pa.Table | None:
+        """The objects of whole lines; None where one is none."""
+        if not text.tobytes().strip():
+            return self._table(np.frombuffer(b"{}\n", np.uint8)).slice(1)
+        try:
+            return pa.json.read_json(pa.py_buffer(text), memory_pool=POOL, **self.cutting)
+        except pa.ArrowInvalid:
+            return None
+
+    @staticmethod
+    def _blank(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        begins = np.append(0, ends[:-1])
+        return np.array([not text[a:b].tobytes().strip() for a, b in zip(begins, ends, strict=True)], bool)
+
+    def _lines_before(self, text: np.ndarray, ends: np.ndarray, blank: np.ndarray) -> int:
+        """The number of lines before the first that is not one object, by halves."""
+        good, bad = 0, len(ends)
+        while bad - good > 1:
+            half = (good + bad) // 2
+            table = self._table(text[: ends[half - 1]])
+            if table is not None and len(table) == half - blank[:half].sum():
+                good = half
+            else:
+                bad = half
+        return good
+
+    def _sentence(self, line: bytes) -> str:
+        """What is wrong with a line."""
+        try:
+            value = msgspec.json.decode(line)
+        except msgspec.DecodeError as error:
+            return f"the line is not a JSON object ({error}); mend it"
+        if not isinstance(value, dict):
+            return f'the line is a JSON {json_kind(value)}, and an object is needed, as {{"text": ..., "label": ...}}'
+        for key, wanted in {
+            **dict.fromkeys(self.texts, "string"),
+            self.options["label"]: self.options[LABEL_TYPE],
+        }.items():
+            found = under(value, key)
+            if found is not None and arrow_kind(found) != wanted and (found != [] or not wanted.startswith("list")):
+                what = "labels are of one kind" if key == self.options["label"] else "texts are strings"
+                return f"the key {key} has a {json_kind(found)}, not a {wanted} as before; {what}"
+        return "the line is not one JSON object; are keys there twice?"
+
+    def _column(self, table: pa.Table, key: str) -> pa.Array:
+        name, *inner = key.split(".")
+        column = table.column(name).combine_chunks()
+        return pa.compute.struct_field(column, inner) if inner else column
+
+
+def schema_of(tree: dict) -> pa.Schema:
+    """The schema of objects whose keys these are, with types, or with objects of such keys."""
+
+    def fields(node: dict) -> list[tuple[str, pa.DataType]]:
+        return [(name, pa.struct(fields(of)) if isinstance(of, dict) else of) for name, of in node.items()]
+
+    return pa.schema(fields(tree))
+
+
+def under(value: Any, key: str) -> Any:
+    """What an object has under a key, None where it has none."""
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def json_kind(value: Any) -> str:
+    """What a value is, in JSON's words."""
+    kinds = {dict: "object", list: "list", str: "string", bool: "true or false", type(None): "null"}
+    return kinds.get(type(value), "number")
+
+
+def arrow_kind(value: Any) -> str | None:
+    """The name in ``TYPES`` of a label's type; None where it is no label."""
+    if isinstance(value, list):
+        kinds = {arrow_kind(one) for one in value} or {"string"}
+        return f"list<{kinds.pop()}>" if kinds <= {"string"} or kinds <= {"double"} else None
+    return {str: "string", bool: "bool", int: "double", float: "double"}.get(type(value))
+
+
+class JsonLines:
+    """The format."""
+
+    lines = '\'{"text": "...", "label": "..."}\', under these keys or others'
+    reader = JsonReader
+
+    def chosen_of(self, options: Mapping) -> dict:
+        requested = {name: value for name, value in options.items() if name != LABEL_TYPE}
+        return chosen("jsonl", requested) | {LABEL_TYPE: options.get(LABEL_TYPE, "string")}
+
+    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
+        """The settings, and the type of labels that the first lines have, unless it is known."""
+        options = self.chosen_of({key: value for key, value in requested.items() if value is not None})
+        if LABEL_TYPE in requested:
+            return options
+        kinds: dict[str, int] = {}
+        for number, line in enumerate(head.split(b"\n"), 1):
+            try:
+                label = under(msgspec.json.decode(line), options["label"])
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue  # which is said where the line is read, as is what is no label
+            if label is not None and label != [] and (kind := arrow_kind(label)) is not None:
+                kinds.setdefault(kind, number)
+        if len(kinds) > 1:
+            (one, first), (other, line) = list(kinds.items())[:2]
+            raise InputError(
+                f"{shown_name(name)}:{line}: the label under the key {options['label']} is a {other}, that of line "
+                f"{first} a {one}; give labels of one kind"
+            )
+        options[LABEL_TYPE] = next(iter(kinds), "string")
+        return options
+
+    def head_lines(self, requested: Mapping) -> int:
+        """The number of first lines that ``settled`` reads."""
+        return 1 if LABEL_TYPE in requested else SAMPLED_LINES
+
+
+JSON_LINES = JsonLines()

@@ -1,0 +1,151 @@
+"""Texts in any form make the same rows: documents, fastText's lines, JSON lines, columns of tables; and what is wrong
+with one is told with its line."""
+
+import gzip
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+from support.stored_rows import in_source_order
+
+from blocksvm.conversion.convert import SplitSettings, split_rows
+from blocksvm.predict import main as predict
+from blocksvm.split import main as split
+from blocksvm.train import main as train
+
+TITLES = ["Crème Brûlée", "a plain one", "", "DÉJÀ vu", "ﬁne e\u0301tude"]
+BODIES = ["Good good film, it WAS.", "bad; 'quite' \"bad\"", "so so, so", "été good", "x y zz"]
+LABELS = ["good", "bad", "bad", "good", "good"]
+NGRAMS = {"ngrams": "word:1-2,char_wb:3"}
+
+
+def files_of(folder) -> dict:
+    """The same texts in each form: path -> the settings that read them."""
+    joined = [f"{title} {body}" for title, body in zip(TITLES, BODIES, strict=True)]
+    rows = list(zip(LABELS, TITLES, BODIES, strict=True))
+    table = pa.table({"body": BODIES, "n": [1, 2, 3, 4, 5], "y": LABELS, "title": TITLES})
+    words = table.set_column(0, "body", table["body"].dictionary_encode())
+    (folder / "d.txt").write_text("".join(f"{y}\t{text}\n" for y, text in zip(LABELS, joined, strict=True)))
+    (folder / "f.txt").write_text("".join(f"__label__{y} {text}\n" for y, text in zip(LABELS, joined, strict=True)))
+    objects = [{"id": k, "meta": {"title": t, "no": [1, {}]}, "body": b, "y": y} for k, (y, t, b) in enumerate(rows)]
+    lines = "\n".join(json.dumps(one, ensure_ascii=k % 2 == 0) for k, one in enumerate(objects))
+    with gzip.open(folder / "j.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.write(lines.replace("\n", "\n\n", 1))
+    pa.csv.write_csv(table, folder / "t.csv")
+    pa.parquet.write_table(words, folder / "t.parquet", row_group_size=2)
+    with pa.ipc.new_file(folder / "t.arrow", words.schema) as file:
+        file.write_table(words)
+    columns = {"text": "title,body", "label": "y"}
+    return {"d.txt": {}, "f.txt": {}, "j.jsonl.gz": {"text": "meta.title,body", "label": "y"}, "t.csv": columns,
+            "t.parquet": columns, "t.arrow": columns}  # fmt: skip
+
+
+def stored(folder, name: str, options: dict) -> tuple:
+    """(the rows in their order, their labels, the recipe's options) of a file in a store."""
+    chosen = SplitSettings(
+        format="documents" if name == "d.txt" else "auto", options=NGRAMS | options, normalize="l2", overwrite=True
+    )
+    meta = split_rows([folder / name], folder / "s.h5", chosen)
+    rows = in_source_order(folder / "s.h5")
+    return [row[1:] for row in rows], [meta.labels[int(row[0])][0] for row in rows], meta.recipe.options
+
+
+def test_all_forms_are_the_same_rows(tmp_path, succeeds):
+    forms = files_of(tmp_path)
+    expected, labels, _ = stored(tmp_path, "d.txt", {})
+    assert labels == LABELS
+    for name, options in forms.items():
+        rows, theirs, _ = stored(tmp_path, name, options)
+        assert rows == expected and theirs == LABELS, name
+    # a model of any of them reads all others: by what they look like, where a column of texts is named
+    for trained in ("j.jsonl.gz", "t.parquet", "d.txt"):
+        stored(tmp_path, trained, forms[trained])
+        succeeds(train, tmp_path / "s.h5", tmp_path / "m.h5", "--overwrite", "-C", "100")
+        for name, options in files_of(tmp_path).items():
+            options |= {"format": "documents"} if name == "d.txt" else {}
+            named = [word for key, value in options.items() for word in (f"--{key}", value)]
+            told = succeeds(predict, tmp_path / "m.h5", tmp_path / name, *named)
+            assert told.out.split() == LABELS and "accuracy 1.0000" in told.err, (trained, name)
+
+
+@pytest.mark.parametrize("case", ["lower", "keep"])
+@pytest.mark.parametrize("accents", ["keep", "strip"])
+def test_case_and_accents_are_those_of_scikit_learn(case, accents, tmp_path):
+    plain = [text for text in BODIES if "ﬁ" not in text]
+    pyarrow.parquet.write_table(pa.table({"text": plain, "label": range(len(plain))}), tmp_path / "p.parquet")
+    chosen = {"ngrams": "word:1-2", "case": case, "accents": accents, "text": "text"}
+    split_rows([tmp_path / "p.parquet"], tmp_path / "s.h5", SplitSettings(options=chosen))
+    rows = in_source_order(tmp_path / "s.h5")
+    theirs = CountVectorizer(
+        ngram_range=(1, 2), lowercase=case == "lower", strip_accents="unicode" if accents == "strip" else None
+    )
+    counts = theirs.fit_transform(plain)
+    assert len({id_ for row in rows for id_ in row[1]}) == counts.shape[1]
+    assert [sorted(row[2]) for row in rows] == [sorted(counts[k].data.tolist()) for k in range(len(plain))]
+
+
+SETS = [("a", "b"), ("a",), (), ("c",)]
+
+
+def test_sets_of_labels(tmp_path):
+    texts = ["one two", "two", "three", "four five"]
+    (tmp_path / "f.txt").write_text(
+        "".join(
+            " ".join([*(f"__label__{label}" for label in set_), text]) + "\n"
+            for set_, text in zip(SETS, texts, strict=True)
+        )
+    )
+    objects = [{"text": text, "label": list(set_)} for set_, text in zip(SETS, texts, strict=True)]
+    (tmp_path / "j.jsonl").write_text("".join(json.dumps(one) + "\n" for one in objects))
+    pyarrow.parquet.write_table(pa.Table.from_pylist(objects), tmp_path / "t.parquet")
+    rows = {}
+    for name in ("f.txt", "j.jsonl", "t.parquet"):
+        options = {"text": "text"} if name == "t.parquet" else {}
+        meta = split_rows([tmp_path / name], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True))
+        rows[name] = [
+            (None if np.isnan(row[0]) else meta.labels[int(row[0])][0], *row[1:])
+            for row in in_source_order(tmp_path / "s.h5")
+        ]
+    assert rows["j.jsonl"] == rows["t.parquet"] and [row[0] for row in rows["j.jsonl"]] == SETS
+    assert [row[1:] for row in rows["f.txt"]] == [row[1:] for row in rows["j.jsonl"]]
+    assert [row[0] for row in rows["f.txt"]] == [*SETS[:2], None, SETS[3]]  # as fastText has it, that has no label
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "where", "sentence"),
+    [
+        ("j.jsonl", b'{"text": "a", "label": 1}\n\n{"text": "b", "label": 1\n', 3, "is not a JSON object"),
+        ("j.jsonl", b'{"text": "a", "label": 1}\n[1]\n', 2, "is a JSON list, and an object is needed"),
+        ("j.jsonl", b'{"text": "a", "label": 1}\n{"label": 1}\n', 2, "no text under the key text"),
+        ("j.jsonl", b'{"text": "a", "label": 1}\n{"text": 7, "label": 1}\n', 2, "key text has a number, not a string"),
+        ("j.jsonl", b'{"text": "a", "label": 1}\n{"text": "b", "label": "x"}\n', 2, "string, that of line 1 a double"),
+        ("j.jsonl", b'{"text": "a", "label": 1}{"text": "b", "label": 1}\n', 1, "is not a JSON object"),
+        ("j.jsonl", b'{"text": "a", "text": "b"}\n', 1, "keys there twice"),
+        ("j.jsonl", b'{"text": "a", "label": 1}\n{"text": "\xff", "label": 1}\n', 2, "not UTF-8"),
+        ("j.jsonl", b'{"text": "a", "label": 9007199254740993}\n', 1, "write labels as strings"),
+        ("f.txt", b"__label__a x\n__label__b \xff\n", 2, "not UTF-8"),
+        ("f.txt", b"__label__a x\n" * 2500 + b"__label__a __label__b y\n", 2501, "--label-sets yes"),
+        ("t.csv", b"text,label\nab,1\n\xff,2\n", 3, "not UTF-8"),
+    ],
+)  # fmt: skip
+def test_faults_have_their_line(name, text, where, sentence, tmp_path, refusal):
+    path = tmp_path / name
+    path.write_bytes(text)
+    extra = ("--text", "text") if name == "t.csv" else ()
+    told = refusal(split, path, tmp_path / "s.h5", *extra)
+    assert f"{path}:{where}: " in told and sentence in told and not (tmp_path / "s.h5").exists()
+
+
+def test_wrong_columns(tmp_path, refusal):
+    files_of(tmp_path)
+    for options, sentence in [
+        (("--text", "boody"), "the column boody, which --text names, is not there; the columns are body, n, y, title"),
+        (("--text", "n"), "the column n, which --text names, is of the type int64; texts are strings"),
+        (("--text", "y"), "is that of the labels"),
+        (("--ngrams", "word:1"), "--ngrams: is of texts; name their columns by --text"),
+    ]:
+        assert sentence in refusal(split, tmp_path / "t.parquet", tmp_path / "s.h5", "--label", "y", *options)
