@@ -61,7 +61,7 @@ def parser(format_name: str | None = None) -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser(value_of(arguments, "--format")).parse_args(arguments)
-    options.inputs = files_named(options.inputs, options.quiet)
+    options.inputs = files_named(options.inputs, options.quiet, options.format)
 
     options.append |= options.append_once
     changes = options.append

@@ -141,7 +141,7 @@ def main(arguments: list[str]) -> int:
         return 0
     learner, declared, _ = learner_of(arguments)
     options = parser(learner, declared, value_of(arguments, "--format")).parse_args(arguments)
-    inputs = files_named(options.inputs, options.quiet) or ["-"]
+    inputs = files_named(options.inputs, options.quiet, options.format) or ["-"]
     check_options(options, declared)
     outputs = checked_outputs(options, inputs)
     check_inputs(inputs)

@@ -115,11 +115,11 @@ def is_on_cluster(options) -> bool:
     return options.cluster is not None
 
 
-def files_named(names: Sequence[str], quiet: bool = False) -> list[str]:
+def files_named(names: Sequence[str], quiet: bool = False, format_: str | None = None) -> list[str]:
     """The inputs that are meant, in the order of their names: of a pattern that the shell has left ('day-*.svm': of *
     and ? alone, since a name may well have brackets) all files that fit it, of a folder all files in it; without hidden
-    and temporary ones, which standard error tells.  InputError where there are none, and where a folder has folders in
-    it, whose rows would be lost."""
+    and temporary ones, which standard error tells; folders of the format ``folders`` are inputs themselves.  InputError
+    where there are none, and where a folder has folders in it, whose rows would be lost."""
     import glob
     import os
 
@@ -128,6 +128,11 @@ def files_named(names: Sequence[str], quiet: bool = False) -> list[str]:
         if is_url(name):
             if ("*" in name or "?" in name) and not location(name).exists():
                 raise InputError(f"{name}: no such object; patterns are for files of this machine: name each object")
+            paths.append(name)
+            continue
+        if format_ == "folders" and not os.path.isdir(name):
+            raise InputError(f"{name}: is no folder, as --format folders reads")
+        if format_ == "folders":
             paths.append(name)
             continue
         if os.path.isdir(name):
@@ -167,7 +172,7 @@ def take_inputs(options) -> None:
     """Tell the output from the inputs, which are named by ``input`` in a sentence."""
     options.output = options.inputs.pop() if len(options.inputs) > 1 else None
     options.input = ", ".join(options.inputs)
-    options.inputs = files_named(options.inputs, options.quiet)
+    options.inputs = files_named(options.inputs, options.quiet, options.format)
 
 
 def is_aside(path: str) -> bool:
@@ -194,8 +199,8 @@ def _check_folders(name: str) -> None:
         )
     raise InputError(
         f"{name}: has folders in it ({folders[0]}{', ...' if len(folders) > 1 else ''}), which are not read; '{inner}' "
-        f"reads the files in them, '{pattern_beside}' those beside them; docs/recipes/text-folder.md makes one "
-        "file of a folder for each class"
+        f"reads the files in them, '{pattern_beside}' those beside them; where they are classes, a file a text, say "
+        "--format folders"
     )
 
 

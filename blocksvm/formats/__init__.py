@@ -24,12 +24,13 @@ OF_TEXT = {
     "tsv": "blocksvm.formats.tables:TSV",
     "criteo": "blocksvm.formats.tables:CRITEO",
 }
-OF_FILES = {  # each recognised by its first bytes, without loading its code (file_reader.py)
+OF_FILES = {  # each recognised by its first bytes, without loading its code (file_reader.py), but folders
     "npz": "blocksvm.formats.matrices:NPZ",
     "npy": "blocksvm.formats.matrices:NPY",
     "h5ad": "blocksvm.formats.anndata:H5AD",
     "parquet": "blocksvm.formats.tables:PARQUET",
     "arrow": "blocksvm.formats.tables:ARROW",
+    "folders": "blocksvm.formats.folders:FOLDERS",
 }
 # what a name says, whatever the first bytes look like
 ENDINGS = {"csv": "csv", "tsv": "tsv", "svm": "svmlight", "libsvm": "svmlight", "svmlight": "svmlight", "vw": "vw",

@@ -5,6 +5,7 @@ Imports nothing heavy: the command line knows the options without a format's cod
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -95,6 +96,16 @@ JSON = (
     ),
     Setting("label", "key of the labels, within others by dots", "label", str, metavar="KEY"),
 )
+
+
+def _encoding(name) -> str:
+    try:
+        return codecs.lookup(str(name)).name
+    except LookupError:
+        raise InputError(f"{option('encoding', name)}: no such encoding; give one as utf-8 or latin1") from None
+
+
+ENCODING = Setting("encoding", "encoding of the texts, e.g. latin1", "utf-8", _encoding, metavar="NAME")
 LABEL_SETS = Setting("label_sets", "whether rows have a set of labels each: auto (if one of the first lines has "
                      "several), yes, or no", "auto", str, ("auto", "yes", "no"))  # fmt: skip
 CUT = (
@@ -114,7 +125,7 @@ LABELS_FROM = Setting("labels_from", ".npy file with the labels of the rows", No
 # share unless another is given; and what of it is the label, and left out, when rows are only predicted
 OF_INPUTS = ("labels_from",)
 OF_LINES = tuple(setting.name for setting in CUT)
-PREDICTED = (*OF_INPUTS, *OF_LINES, "label", "ignore", "text")
+PREDICTED = (*OF_INPUTS, *OF_LINES, "label", "ignore", "text", "encoding")
 KINDS = "kinds"  # in the recipe of a table: what its columns are
 WORDS = "words"  # in a recipe: labels are words
 LABEL_TYPE = "label_type"  # in that of JSON lines and of fastText's: Arrow's type of labels
@@ -125,6 +136,7 @@ DECIDED = frozenset((WORDS, LABEL_TYPE, KINDS, COLUMNS))  # by the first rows
 CHOICES: dict[str, Settings] = {
     "documents": Settings(TEXT),
     "fasttext": Settings((LABEL_SETS, *TEXT)),
+    "folders": Settings((ENCODING, *TEXT)),
     "jsonl": Settings(JSON + TEXT),
     "csv": Settings((*TABLE, TEXT_COLUMNS, *TEXT, *CUT)),
     "tsv": Settings((*TABLE, TEXT_COLUMNS, *TEXT, *CUT)),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
+from pathlib import Path
 
 import numpy as np
 from xxhash import xxh3_128
@@ -112,15 +113,27 @@ class FileInputs:
             for payload, done in format_.pieces(name, self.options, piece_bytes, limit):
                 yield RowPiece(source, payload, (k + done) / len(self.names))
             if digested:
-                source.fingerprint = fingerprint_of(name)
+                source.fingerprint = fingerprint_of(*parts_of(name))
             require_same(name, location(name).stat())
 
     @staticmethod
     def _size(name: str) -> int:
-        size = file_size(name)
-        if size is None:
+        sizes = [file_size(one) for one in parts_of(name)]
+        if None in sizes:
             raise InputError(f"{name}: is no file; such rows are read from files alone")
-        return size
+        return sum(sizes)
+
+
+def texts_in(folder: Path) -> list[Path]:
+    """The files in a folder and in its folders, but hidden ones."""
+    found = [path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file()]
+    return sorted(path for path in found if not path.name.startswith("."))
+
+
+def parts_of(name: str) -> list[str]:
+    """The files that an input is."""
+    path = location(name)
+    return list(map(str, texts_in(path))) if isinstance(path, Path) and path.is_dir() else [name]
 
 
 def inputs_given(inputs):
@@ -155,7 +168,7 @@ def inputs_of(names, recipe, stop=lambda: False, likely: bool = True):
             inputs = TextInputs(names, stop)
             looks = sniffed(inputs.head(), names[0])
             other = "ngrams" in CHOICES.get(looks, ()) and (name, looks) != ("documents", "tsv")  # tabs are in both
-            inputs.format = looks if other else "csv" if name in OF_FILES else name
+            inputs.format = looks if other else "csv" if is_table(name) else "documents" if name in OF_FILES else name
             return inputs
     elif KINDS in recipe.options:
         magic = magic_of(names[0])
@@ -210,8 +223,8 @@ def fingerprint_of(*names: str) -> str:
 
 def fingerprint_of_input(name: str) -> str:
     """The fingerprint that the source of this file has once its rows have been read."""
-    if magic_of(name) is not None:
-        return fingerprint_of(name)
+    if magic_of(name) is not None or parts_of(name) != [name]:
+        return fingerprint_of(*parts_of(name))
     with closing(OpenText(name, lambda: False)) as text:
         return text.fingerprint()
 

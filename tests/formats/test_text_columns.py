@@ -88,6 +88,28 @@ def test_case_and_accents_are_those_of_scikit_learn(case, accents, tmp_path):
     assert [sorted(row[2]) for row in rows] == [sorted(counts[k].data.tolist()) for k in range(len(plain))]
 
 
+def test_folders_are_classes(tmp_path, succeeds, refusal):
+    rows = sorted(zip(LABELS, range(5), BODIES, strict=True))
+    for label, k, text in rows:
+        (tmp_path / "c" / label).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "c" / label / f"{k}.txt").write_bytes(text.encode("latin1"))
+    (tmp_path / "c" / "good" / ".hidden").write_bytes(b"\xff")
+    assert "c/good/3.txt: the text is not utf-8" in refusal(
+        split, tmp_path / "c", tmp_path / "s.h5", "--format", "folders"
+    )
+    assert "say --format folders" in refusal(split, tmp_path / "c", tmp_path / "s.h5")
+    (tmp_path / "d.txt").write_text("".join(f"{label}\t{text}\n" for label, _, text in rows))
+    expected, labels, _ = stored(tmp_path, "d.txt", {})
+    chosen = SplitSettings(format="folders", options=NGRAMS | {"encoding": "latin1"}, normalize="l2", overwrite=True)
+    meta = split_rows([tmp_path / "c"], tmp_path / "s.h5", chosen)
+    assert [row[1:] for row in in_source_order(tmp_path / "s.h5")] == expected
+    assert [(label, n) for label, n in meta.labels] == [("bad", 2), ("good", 3)]
+    succeeds(train, tmp_path / "s.h5", tmp_path / "m.h5", "-C", "100")
+    (tmp_path / "c" / "alone.txt").write_text("so so, so")
+    told = succeeds(predict, tmp_path / "m.h5", tmp_path / "c", "--format", "folders")
+    assert told.out.split() == ["bad", *labels] and "5 of 5" in told.err
+
+
 SETS = [("a", "b"), ("a",), (), ("c",)]
 
 

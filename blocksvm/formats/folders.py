@@ -1,0 +1,68 @@
+"""``folders``: a folder whose folders are classes, a file a text; files beside these folders have no label.
+
+Hidden files are passed over.  A file's text is a row, so that each must fit in the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from blocksvm.base.errors import InputError, option
+from blocksvm.formats.choices import DECIDED, WORDS, chosen
+from blocksvm.formats.file_reader import texts_in
+from blocksvm.formats.table_columns import text_columns
+from blocksvm.formats.tables import CELL_BYTES, ArrowFiles, require_memory
+from blocksvm.formats.text.text_source import LineLimit
+
+COLUMNS = {"text": "text", "label": "label"}
+
+
+class Folders(ArrowFiles):
+    """The format."""
+
+    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
+        given = {key: value for key, value in requested.items() if key not in DECIDED | COLUMNS.keys()}
+        return chosen(self.name, given) | COLUMNS | {WORDS: True}
+
+    def decided(self, requested: Mapping, name: str, memory: int) -> dict:
+        return self.settled(requested, b"", name)
+
+
+def folder_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
+    """Batches of files, in the order of their classes and names."""
+    folder, columns = Path(name), text_columns(list(COLUMNS), COLUMNS, {})
+    paths = texts_in(folder)
+    if not paths:
+        raise InputError(f"{name}: has no files, and no folders with files in them")
+    labels: list[bytes | None] = []
+    texts: list[bytes] = []
+    size = 0
+    for k, path in enumerate(paths):
+        require_memory(path.stat().st_size, f"{path}: takes", "files", limit)
+        try:
+            text = path.read_bytes().decode(options["encoding"]).encode()
+        except UnicodeError as error:
+            cure = f"name its encoding, as {option('encoding', 'latin1')}"
+            raise InputError(f"{path}: the text is not {options['encoding']} ({error.reason}); {cure}") from error
+        texts.append(text)
+        labels.append(path.parent.name.encode() if path.parent != folder else None)
+        size += CELL_BYTES + len(text)
+        if size >= n_bytes or k + 1 == len(paths):
+            batch = pa.RecordBatch.from_arrays([strings(texts), strings(labels)], names=list(COLUMNS))
+            yield columns, batch, (k + 1) / len(paths)
+            labels, texts, size = [], [], 0
+
+
+def strings(values: list[bytes | None]) -> pa.Array:
+    """An array of strings of their bytes (Arrow's own way from lists imports pandas)."""
+    ends = np.cumsum([0, *(len(value or b"") for value in values)], dtype=np.int64)
+    known = np.packbits([value is not None for value in values], bitorder="little")
+    buffers = [pa.py_buffer(array) for array in (known, ends, b"".join(value or b"" for value in values))]
+    return pa.Array.from_buffers(pa.large_string(), len(values), buffers)
+
+
+FOLDERS = Folders("folders", "a folder for each class, with a file for each text", folder_batches)
