@@ -28,7 +28,7 @@ from blocksvm.cli.options import (
 )
 from blocksvm.cli.outputs import emit_json, outputs_of, print_results
 from blocksvm.cli.standard import is_closed
-from blocksvm.files.paths import file_size
+from blocksvm.files.paths import file_size, location
 from blocksvm.formats.choices import PREDICTED, all_choices
 
 if TYPE_CHECKING:
@@ -45,6 +45,15 @@ WRITTEN = (
     Setting("explain", "write the N features that contribute most to each decision value, as name:contribution, and "
             "the bias", None, int, least=1),
 )  # fmt: skip
+BESIDE = (
+    Setting("keep", "columns, or keys of JSON lines, to write beside the scores, e.g. id,url, or * for all", None, str,
+            metavar="COLUMNS"),
+    Setting("top", "write the K likeliest labels of each row (default 1)", 1, int, least=1, metavar="K"),
+    Setting("score_of", "write score and probability of this label, whichever is predicted", None, str,
+            metavar="LABEL"),
+    Setting("select", "write only rows that fulfil a condition, e.g. 'label == spam and probability >= 0.9'", None, str,
+            metavar="CONDITION"),
+)  # fmt: skip
 LOSS = Setting("loss", "for probabilities by a loss outside the package: its location, whose code may then run", None,
                name_of_code, metavar="LOSS")  # fmt: skip
 EPILOG = """Where the rows have labels, accuracy and other measures are printed.
@@ -55,6 +64,7 @@ examples:
   blocksvm predict model.h5 test.h5 p.txt --probabilities
   blocksvm predict model.h5 new.svm --scores > scores.txt
   blocksvm predict model.h5 new.svm --explain 5
+  blocksvm predict model.h5 corpus/*.parquet good/ --text text --keep id,url --select 'probability >= 0.9'
 """
 
 
@@ -65,6 +75,7 @@ def parser() -> Parser:
     p.add("the input", FORMAT_OF_MODEL)
     add_settings(p, "where the input is written otherwise than the training data", all_choices(), PREDICTED)
     p.add("what to write", *WRITTEN, json_of("the measures"), OVERWRITE)
+    p.add("what to write where OUTPUT is a folder, in a file of its kind for each input", *BESIDE)
     p.add("the model", LOSS)
     p.add("the machine", MEMORY, THREADS)
     p.add("a cluster, whose workers score a store", *CLUSTER)
@@ -84,6 +95,10 @@ def main(arguments: list[str]) -> int:
         raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {trained_loss}; leave it out")
     link = link_of(description, options.model) if options.probabilities else known_link(description)
     take_inputs(options)
+    into_folder = options.output is not None and (options.output.endswith("/") or location(options.output).is_dir())
+    check_beside(options, into_folder)
+    if into_folder:
+        return write_beside(options, description, link)
     output = predictions_of(options)
     scorer, pieces = scorer_for(options, description, link)
     from blocksvm.model.measures import measures_of
@@ -100,6 +115,54 @@ def main(arguments: list[str]) -> int:
     if not options.quiet:
         show_remarks(options, scorer)
     show_measures(options, output, scorer, measures)
+    return 0
+
+
+def check_beside(options, into_folder: bool) -> None:
+    """InputError for options of the other kind of output."""
+    for setting in WRITTEN if into_folder else BESIDE:
+        if getattr(options, setting.name) != setting.default:
+            other = "a file" if into_folder else "a folder, as scores/"
+            raise InputError(f"{option(setting.name)}: is for an OUTPUT that is {other}")
+    if options.top > 1 and options.score_of is not None:
+        raise InputError("--top and --score-of: the scores are of several labels, or of one; leave one of them out")
+    if into_folder and options.cluster is not None:
+        raise InputError("--cluster: its workers score a store; leave it out")
+
+
+def write_beside(options, description, link) -> int:
+    """Write scores beside the rows of each input, and print what they are worth."""
+    from blocksvm.cli.progress import Line
+    from blocksvm.model.measures import measures_of
+    from blocksvm.model.scoring import TextScorer, scorer_of
+    from blocksvm.model.shards import Results, Shards, Wanted
+
+    wanted = Wanted(options.keep, options.top, options.score_of, options.select)
+    results = Results(wanted, description.labels, link)
+    shards = Shards(options.output, options.inputs, options.model, wanted, options.overwrite)
+    settings = chosen_values(options, all_choices(), PREDICTED)
+    threads = threads_for(options, options.inputs)
+    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads)
+    if not isinstance(scorer, TextScorer):
+        raise InputError(
+            f"{options.input}: is a store, without the columns of its text; name a file for its predictions"
+        )
+    measures, line = measures_of(scorer.model, link, scorer.budget), Line(sys.stderr, options.quiet)
+    written = 0
+    for name, scores, selected in shards.score(scorer, results):
+        measures.count(scores)
+        written += selected
+        line.show(f"{name}: {measures.rows:,} rows scored, {written:,} written")
+    line.close()
+    if not options.quiet:
+        show_remarks(options, scorer)
+    before = f"; {len(shards.done):,} were there already" if shards.done else ""
+    n = len(options.inputs) - len(shards.done)
+    last = f"{written:,} of {measures.rows:,} rows in {n:,} file{'' if n == 1 else 's'} in {options.output}{before}"
+    names = {"model": options.model, "input": options.input, "output": options.output}
+    figures = names | {"rows": measures.rows, "written": written, "files": n, "files_before": len(shards.done)}
+    if not (options.json and emit_json(options, figures | measures.figures() | scorer.coverage.figures())):
+        print_results(options, [*measures.sentences(), last], sys.stdout)
     return 0
 
 

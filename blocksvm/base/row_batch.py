@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -51,6 +51,7 @@ class RowBatch:
     ones; -1: none.  largest: no ||x||^2 of the rows lies above it.  notes: of what was left out or taken otherwise than
     it looks (a noun in the plural), (how many, the record of the first, what that looks like or ''), 0-based likewise.
     left_out: ids of entries that were left out since their features have no factor (None: rows are not weighed).
+    kept: Arrow's record batch (n rows) of the columns that were asked for beside the rows; or None.
     """
 
     labels: np.ndarray | list
@@ -65,6 +66,7 @@ class RowBatch:
     open_quote: int = -1
     notes: Mapping[str, tuple[int, int, str]] = field(default_factory=dict)
     left_out: np.ndarray | None = None
+    kept: Any = None
 
     def __len__(self) -> int:
         return len(self.indptr) - 1

@@ -131,6 +131,9 @@ WORDS = "words"  # in a recipe: labels are words
 LABEL_TYPE = "label_type"  # in that of JSON lines and of fastText's: Arrow's type of labels
 # in that of a table without a header: how many columns there are
 COLUMNS = "columns"
+# formats of files in which predictions can stand beside the rows
+BESIDE = ("csv", "tsv", "jsonl", "parquet", "arrow")
+KEEP = "keep"  # of rows that are predicted: names and patterns of columns that are wanted beside them; in no recipe
 DECIDED = frozenset((WORDS, LABEL_TYPE, KINDS, COLUMNS))  # by the first rows
 # format -> its settings; other formats have none
 CHOICES: dict[str, Settings] = {

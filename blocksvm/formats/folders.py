@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.formats.choices import DECIDED, WORDS, chosen
 from blocksvm.formats.file_reader import texts_in
 from blocksvm.formats.table_columns import text_columns
-from blocksvm.formats.tables import CELL_BYTES, ArrowFiles, require_memory
+from blocksvm.formats.tables import CELL_BYTES, ArrowFiles, require_memory, strings
 from blocksvm.formats.text.text_source import LineLimit
 
 COLUMNS = {"text": "text", "label": "label"}
@@ -55,14 +54,6 @@ def folder_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit |
             batch = pa.RecordBatch.from_arrays([strings(texts), strings(labels)], names=list(COLUMNS))
             yield columns, batch, (k + 1) / len(paths)
             labels, texts, size = [], [], 0
-
-
-def strings(values: list[bytes | None]) -> pa.Array:
-    """An array of strings of their bytes (Arrow's own way from lists imports pandas)."""
-    ends = np.cumsum([0, *(len(value or b"") for value in values)], dtype=np.int64)
-    known = np.packbits([value is not None for value in values], bitorder="little")
-    buffers = [pa.py_buffer(array) for array in (known, ends, b"".join(value or b"" for value in values))]
-    return pa.Array.from_buffers(pa.large_string(), len(values), buffers)
 
 
 FOLDERS = Folders("folders", "a folder for each class, with a file for each text", folder_batches)

@@ -29,7 +29,8 @@ class ReaderOptions:
 
     recipe: how features are made (a reader ignores ``format`` and ``bits``); labelled: rows of a format in
     which every row has a label must have theirs; named: ``RowBatch.names`` are wanted; offers: the settings of the
-    recipe that the caller can change, which messages may advise; factors: those of a recipe that weighs, None where
+    recipe that the caller can change, which messages may advise; keep: the columns that are wanted beside rows
+    (``choices.KEEP``); factors: those of a recipe that weighs, None where
     they are counted on these very rows, which then come as they are, unscaled.
     """
 
@@ -37,6 +38,7 @@ class ReaderOptions:
     labelled: bool = True
     named: bool = False
     offers: tuple[str, ...] = ()
+    keep: str | None = None
     factors: FeatureFactors | None = None
 
     def twice(self, feature: str) -> str:

@@ -23,7 +23,7 @@ from blocksvm.formats.choices import LABEL_TYPE, chosen
 from blocksvm.formats.file_reader import RowBuffer, RowPiece
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.table_columns import text_columns
-from blocksvm.formats.tables import POOL, WHOLE, ArrowReader, ArrowRows
+from blocksvm.formats.tables import POOL, WHOLE, ArrowReader, ArrowRows, array_of
 from blocksvm.formats.text.text_source import TextPiece, utf8_lines
 from blocksvm.kernels.text_bytes import NEWLINE
 
@@ -81,9 +81,13 @@ class JsonReader:
         about = text_columns(self.keys, self.options, dict(zip(self.keys, batch.schema.types, strict=True)))
         rows = self.arrow.parse(RowPiece(piece.source, ArrowRows(piece.source.name, about, batch, False), None), buffer)
         lines = lines[: len(rows)]
-        rows = replace(
-            rows, origin=Origin(piece.source, piece.fraction, fault[0] if fault else len(ends), lines), fault=fault
-        )
+        origin = Origin(piece.source, piece.fraction, fault[0] if fault else len(ends), lines)
+        kept = None
+        if self.reading.keep is not None:  # the objects' own bytes, so that what they hold stays as it is
+            buffers = [None, *(pa.py_buffer(array) for array in (np.append(0, ends).astype(np.int64), text[:end]))]
+            objects = pa.Array.from_buffers(pa.large_binary(), len(ends), buffers)
+            kept = pa.RecordBatch.from_arrays([objects.take(array_of(lines))], names=["object"])
+        rows = replace(rows, origin=origin, fault=fault, kept=kept)
         if isinstance(rows.labels, np.ndarray) and (np.abs(rows.labels) >= EXACT).any():
             row = int(np.argmax(np.abs(rows.labels) >= EXACT))
             return rows.until(row, as_exact(f"{rows.labels[row]:.0f}", "write labels as strings"))

@@ -12,7 +12,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from blocksvm.base.errors import InputError, nearest, option
-from blocksvm.formats.choices import COLUMNS, DELIMITERS, KINDS, WORDS, added
+from blocksvm.formats.choices import COLUMNS, DELIMITERS, KEEP, KINDS, WORDS, added
 from blocksvm.formats.text.text_source import LONE_RETURNS, NOT_UTF8, quoted
 
 # what a column is; LOGARITHM: a number x that becomes sign(x) log(1 + |x|); VECTOR: a list of numbers; BAG: a list of
@@ -74,7 +74,7 @@ class TableColumns:
     """The columns of one file: names and roles (m,) of all; decided (m,): whether an option or the rows before say what
     it is; types: of Parquet and Arrow; notes: what was left out, as ``RowBatch.notes``; words: whether labels are
     words, None where nothing says it; refusal: the sentence for those that make no features, which training needs;
-    texts: the columns of texts, in the order that was asked for."""
+    texts: the columns of texts, in the order that was asked for; kept: those that are wanted beside the rows."""
 
     names: list[str]
     roles: np.ndarray
@@ -84,6 +84,7 @@ class TableColumns:
     words: bool | None = None
     refusal: str = ""
     texts: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
 
     def of(self, *roles: int) -> list[int]:
         """The numbers of the columns with one of these roles."""
@@ -230,6 +231,12 @@ def text_columns(names: list[str], options: Mapping, types: Mapping = {}) -> Tab
     roles = [LABEL if name == label else TEXT if name in texts else LEFT_OUT for name in names]
     known = {label: types[label]} if label in types else {}
     return TableColumns(names, np.array(roles), np.ones(len(names), bool), known, words=options.get(WORDS), texts=texts)
+
+
+def with_kept(columns: TableColumns, options: Mapping) -> TableColumns:
+    """With the columns that ``KEEP`` names."""
+    kept = named_by(options.get(KEEP), columns.names, "keep")
+    return replace(columns, kept=[name for name in columns.names if name in kept])
 
 
 def check_apart(categories: set[str], numeric: set[str]) -> None:

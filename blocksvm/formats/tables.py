@@ -30,7 +30,7 @@ from blocksvm.base.labels import EXACT, exact
 from blocksvm.base.row_batch import Origin, RowBatch, runs, shown_name
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import is_url
-from blocksvm.formats.choices import COLUMNS, DECIDED, WORDS, added, chosen
+from blocksvm.formats.choices import COLUMNS, DECIDED, KEEP, WORDS, added, chosen
 from blocksvm.formats.file_reader import FileFormat, RowBuffer, RowPiece, damage_named
 from blocksvm.formats.format import EXPANSION, ReaderOptions, lines_open
 from blocksvm.formats.kernels import columns as kernels
@@ -70,6 +70,7 @@ from blocksvm.formats.table_columns import (
     kinds_of_types,
     own_values,
     remarks,
+    with_kept,
 )
 from blocksvm.formats.text.row_labels import MISSING, are_words, inexact, sentence_of
 from blocksvm.formats.text.text_source import (
@@ -302,6 +303,20 @@ def numbers_in(cells: Cells, dialect: Dialect, logarithms: np.ndarray) -> tuple[
     return values, looks
 
 
+def strings(values: list[bytes | None]) -> pa.Array:
+    """An array of strings of their bytes (Arrow's own way from lists imports pandas)."""
+    ends = np.cumsum([0, *(len(value or b"") for value in values)], dtype=np.int64)
+    known = np.packbits([value is not None for value in values], bitorder="little")
+    buffers = [pa.py_buffer(array) for array in (known, ends, b"".join(value or b"" for value in values))]
+    return pa.Array.from_buffers(pa.large_string(), len(values), buffers)
+
+
+def array_of(numbers: np.ndarray) -> pa.Array:
+    """An array of the same numbers, whose memory it shares, none of them missing."""
+    numbers = np.ascontiguousarray(numbers)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, pa.py_buffer(numbers)])
+
+
 # -- text -----------------------------------------------------------------------------------------------------------
 
 
@@ -312,7 +327,8 @@ class TextLayout(Layout):
         super().__init__(columns)
         self.dialect = dialect
         label = [] if self.label is None else [self.label]
-        self.wanted = label + self.numbers + self.words + self.texts or [0]
+        self.kept = [self.names.index(name) for name in columns.kept]
+        self.wanted = list(dict.fromkeys(label + self.numbers + self.words + self.texts + self.kept)) or [0]
         self.at = {j: k for k, j in enumerate(self.wanted)}
         keys = [str(j) for j in range(len(self.names))]  # names of the columns, of which some may be empty
         wanted = [keys[j] for j in self.wanted]
@@ -350,6 +366,13 @@ class TextLayout(Layout):
                 raise InputError("the lines cannot be cut into cells; are its quotes or separators others?")
         batches = table.to_batches()
         return Cut(len(table), batches[0].columns if batches else [], lines, fault, self.dialect.quote)
+
+    def kept_of(self, cut: Cut) -> pa.RecordBatch | None:
+        """The columns that are wanted beside the rows."""
+        if not self.kept:
+            return None
+        cells = [cut.columns[self.at[j]].cast(pa.string()) if cut.n else pa.nulls(0, pa.string()) for j in self.kept]
+        return pa.RecordBatch.from_arrays(cells, names=self.columns.kept)
 
     def _table(self, text: np.ndarray) -> pa.Table | None:
         """The columns of some lines; None where one of these is no row."""
@@ -459,7 +482,7 @@ class TextReader:
             labels[:n], rows.indptr, rows.ids, rows.values,
             Origin(piece.source, piece.fraction, fault[0] if fault else n_lines, lines[:n]), names=rows.names,
             fault=fault, open_quote=open_quote, largest=rows.largest,
-            notes=self._notes(layout, marks, words, lines, piece.begins),
+            notes=self._notes(layout, marks, words, lines, piece.begins), kept=layout.kept_of(cut),
         )  # fmt: skip
 
     def _layout(self, first_line: bytes) -> TextLayout:
@@ -467,6 +490,7 @@ class TextReader:
         known = self.known
         if known is None or known[0] != first_line:
             columns = self.table.columns(first_line, self.options, self.reading.labelled)
+            columns = with_kept(columns, {KEEP: self.reading.keep})
             known = self.known = first_line, TextLayout(columns, self.table.dialect(self.options))
         return known[1]
 
@@ -711,8 +735,10 @@ class ArrowFiles(FileFormat):
                     if not pa.types.is_string(batch.schema.field(name_).type):
                         column = batch.column(name_).cast(pa.large_string())
                         batch = batch.set_column(batch.schema.get_field_index(name_), name_, column)
+                wanted = [name for name in wanted_columns(columns, kept=False) if name in batch.schema.names]
                 for piece in pieces_of(batch, n_bytes, limit, name, 1 if columns.texts else WORD_BYTES):
-                    yield ArrowRows(name, columns, piece, begins), done
+                    kept = piece.select(columns.kept) if columns.kept else None
+                    yield ArrowRows(name, columns, piece.select(wanted), begins, kept), done
                     begins = False
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
@@ -724,7 +750,7 @@ class ArrowFiles(FileFormat):
         options = self.settled(requested, b"", name)
         if KINDS in options:
             return options
-        for (_, columns, batch, _), _ in self.pieces(name, options, DECIDING, LineLimit.share(memory, LONGEST_SHARE)):
+        for (_, columns, batch, *_), _ in self.pieces(name, options, DECIDING, LineLimit.share(memory, LONGEST_SHARE)):
             first = batch.slice(0, SAMPLED_ROWS)
             kinds = options[KINDS] = kinds_of_types(columns)
             named = chosen_categories(options, columns.names)[0].split(",")
@@ -744,17 +770,18 @@ class ArrowFiles(FileFormat):
 
 
 class ArrowRows(NamedTuple):
-    """Some rows of a file; begins: its first ones."""
+    """Some rows of a file; begins: its first ones; kept: the columns that are wanted beside them."""
 
     name: str
     columns: TableColumns
     batch: pa.RecordBatch
     begins: bool
+    kept: pa.RecordBatch | None = None
 
 
 def columns_of(name: str, schema: pa.Schema, options: Mapping, labelled: bool, whole: bool = True) -> TableColumns:
     try:
-        return columns_of_types(schema, options, labelled, whole)
+        return with_kept(columns_of_types(schema, options, labelled, whole), options)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 
@@ -834,8 +861,10 @@ def unpacked_bytes(batch, mapped: pa.Buffer) -> int:
     return sum(one.size for one in buffers if not 0 <= one.address - mapped.address < mapped.size)
 
 
-def wanted_columns(columns: TableColumns) -> list[str]:
-    return [name for name, role in zip(columns.names, columns.roles.tolist(), strict=True) if role != LEFT_OUT]
+def wanted_columns(columns: TableColumns, kept: bool = True) -> list[str]:
+    """The columns that are read; kept: those that are wanted beside the rows among them."""
+    roles = zip(columns.names, columns.roles.tolist(), strict=True)
+    return [name for name, role in roles if role != LEFT_OUT or (kept and name in columns.kept)]
 
 
 def require_memory(n_bytes: float, what: str, parts: str, limit: LineLimit | None) -> None:
@@ -938,7 +967,7 @@ class ArrowReader:
         return RowBuffer()
 
     def parse(self, piece: RowPiece, buffer: RowBuffer | None = None) -> RowBatch:
-        name, columns, batch, begins = piece.payload
+        name, columns, batch, begins, kept = piece.payload
         buffer = RowBuffer() if buffer is None else buffer
         if columns.refusal and self.reading.labelled:
             raise InputError(f"{name}: {columns.refusal}")
@@ -966,7 +995,7 @@ class ArrowReader:
         return RowBatch(
             labels[:n_rows], rows.indptr, rows.ids, rows.values,
             Origin(piece.source, piece.fraction, n, np.arange(n_rows)), names=rows.names, fault=fault,
-            largest=rows.largest, notes=columns.notes if begins else {},
+            largest=rows.largest, notes=columns.notes if begins else {}, kept=kept,
         )  # fmt: skip
 
     def _until(self, piece: RowPiece, buffer: RowBuffer, row: int, sentence: str) -> RowBatch:
@@ -979,7 +1008,7 @@ class ArrowReader:
         known = self.known
         if known is None or known[0] != name or not known[1].equals(schema):
             columns = columns_of(
-                name, schema, self.reading.recipe.options | {"ignore": None}, self.reading.labelled, False
+                name, schema, self.reading.recipe.options | {"ignore": None, KEEP: None}, self.reading.labelled, False
             )
             known = self.known = name, schema, Layout(columns)
         return known[2]

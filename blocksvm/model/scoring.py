@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -25,7 +25,7 @@ from blocksvm.conversion.parallel_parsing import ordered_map, parsed_in_order
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import Location, location
 from blocksvm.formats import get_format, settled
-from blocksvm.formats.choices import PREDICTED, carried, merge_options
+from blocksvm.formats.choices import BESIDE, KEEP, PREDICTED, carried, merge_options
 from blocksvm.formats.file_reader import HDF5, inputs_of, magic_of
 from blocksvm.formats.format import EXPANSION, ReaderOptions
 from blocksvm.formats.hashing import reader_of
@@ -63,13 +63,14 @@ class Scores:
     values (m,) float64: their decision values, (m, k) of k > 2 classes, or None where only classes are wanted;
     classes (m,): the position of each row's label among the model's, a decision value of 0 is the first one's;
     labels (m,): the rows' own labels, float64 with nan or objects with None where there are none; contributions: the
-    largest ones to the decision value of that class, where they are wanted.
+    largest ones to the decision value of that class, where they are wanted; kept: as of ``RowBatch``.
     """
 
     values: np.ndarray | None
     classes: np.ndarray
     labels: np.ndarray
     contributions: Contributions | None = None
+    kept: Any = None
 
     def predictions(self, model: Model) -> np.ndarray:
         """The user's labels (m,), or where targets are real numbers the decision values; sets of labels as tuples."""
@@ -182,6 +183,8 @@ class TextScorer(Scorer):
                  options: Mapping = {}, n_jobs: int = 1, explain: int | None = None):  # fmt: skip
         super().__init__(model, memory, explain)
         self.inputs = inputs
+        self.keep: str | None = None  # columns that are wanted beside the scores
+        self.counter = RecordCounter()
         description = self.description
         by_user(format=format)
         d, n_vectors = description.n_features, description.n_vectors
@@ -219,14 +222,20 @@ class TextScorer(Scorer):
         w[:, -1:] = np.expand_dims(loaded.intercept, -1)
         self._take_model(loaded, w, np.arange(d), d)
 
-    def scores(self) -> Iterator[Scores]:
-        """Scores piece by piece; InputError with file and line for bad text."""
-        counter = RecordCounter()
-        rows, self.empty = 0, 0
+    def scores(self, inputs: list[str] | None = None) -> Iterator[Scores]:
+        """Scores piece by piece, of all inputs, or of some of them, which may be without rows; InputError with file and
+        line for bad text."""
+        rows, counter = 0, self.counter
         pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="blocksvm-predict")
-        with inputs_of(self.inputs, self.recipe, likely=self.likely) as text, pool:
+        with inputs_of(inputs or self.inputs, self.recipe, likely=self.likely) as text, pool:
             recipe = settled(text, self.recipe, self.budget.total)
-            reader = reader_of(ReaderOptions(recipe, labelled=False, factors=self.factors))
+            reader = reader_of(ReaderOptions(recipe, labelled=False, factors=self.factors, keep=self.keep))
+            if self.keep is not None:
+                if recipe.format not in BESIDE:
+                    formats = ", ".join(BESIDE)
+                    raise InputError(f"{option(KEEP)}: {recipe.format} has no columns; it is for {formats}")
+                text.options = {**text.options, KEEP: self.keep}
+            self.format = recipe.format
             share = EXPANSION / reader.expansion
             n_bytes = int(share * self.piece_bytes)
             pieces = text.pieces(n_bytes, self._limit(share), digested=False)
@@ -245,7 +254,7 @@ class TextScorer(Scorer):
         self.coverage.notes = counter.notes()
         if self.label is not None and not self.coverage.labels:
             self.coverage.notes.append(f"no row has a label in {self.label}, which {option('label')} names")
-        if rows == 0:
+        if rows == 0 and inputs is None:
             raise InputError(
                 f"{shown_name(text.names[0])}: no rows found; expected lines of {get_format(recipe.format).lines}"
             )
@@ -264,7 +273,8 @@ class TextScorer(Scorer):
         labels = batch.label_array().copy()  # its memory is used again
         for rows, values, contributions in self._values(Entries(batch.indptr, positions, batch.values)):
             of_rows = values[0].copy() if len(values) == 1 else values.T.copy()
-            yield Scores(of_rows, classes_of(values), labels[rows], contributions)
+            kept = None if batch.kept is None else batch.kept.slice(rows.start, len(of_rows))
+            yield Scores(of_rows, classes_of(values), labels[rows], contributions, kept)
 
     def _limit(self, share: float) -> LineLimit:
         """Lines as long as what is left of the memory holds."""

@@ -1,0 +1,332 @@
+"""Scores beside the rows: of each file of a corpus one of the same kind, with the columns that are kept and each row's
+label, score and probability, of all rows or of those that a condition selects.
+
+The files are taken one after the other, pieces of each in parallel.  Each takes its name when it is whole, and stands
+then in the folder's list, so that a run that was killed goes on with the next one.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import operator
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import zstandard
+
+from blocksvm import __version__
+from blocksvm.base.errors import InputError, nearest, option
+from blocksvm.base.labels import label_text
+from blocksvm.files.input import open_input
+from blocksvm.files.output import check_output, write_json, written_whole
+from blocksvm.files.paths import Location, ObjectUrl, location
+from blocksvm.formats.file_reader import fingerprint_of
+from blocksvm.formats.json_lines import under
+from blocksvm.formats.tables import array_of, strings
+from blocksvm.model.probabilities import Link
+from blocksvm.model.scoring import Scores, TextScorer
+
+LIST = "_blocksvm.json"  # of the files that are whole
+GROUP_ROWS, GROUP_PARTS = 1 << 17, 64  # rows of a row group, and one of so many parts of the memory, at most
+OPERATORS: dict[str, Callable] = {
+    ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
+PACKERS: dict[str, Callable[[IO[bytes]], Any]] = {
+    ".gz": lambda file: gzip.GzipFile("", "wb", 6, file, mtime=0),
+    ".bz2": lambda file: bz2.BZ2File(file, "wb"),
+    ".xz": lambda file: lzma.LZMAFile(file, "wb"),  # noqa: SIM115
+    ".zst": lambda file: zstandard.open(file, "wb", closefd=False),
+}
+CONDITION = re.compile(r"(?:(label)\s*(==|!=)|(score|probability)\s*(>=|<=|==|!=|>|<))\s*(.+)")
+
+
+def conditions_of(text: str) -> list[tuple[str, str, str]]:
+    """(column, operator, value) of each part of 'label == spam and probability >= 0.9'; InputError where it is none."""
+    parts = []
+    for part in text.split(" and "):
+        match = CONDITION.fullmatch(part.strip())
+        if match is None:
+            example = "'probability >= 0.9', or 'label == spam and score > 1'"
+            raise InputError(f"{option('select', text)}: is no condition such as {example}")
+        label, same, column, comparison, value = match.groups()
+        if column is not None:
+            try:
+                float(value)
+            except ValueError:
+                raise InputError(f"{option('select', text)}: {value} is not a number") from None
+        parts.append((label or column, same or comparison, value))
+    return parts
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is written of each row: the columns of its file that are kept (a list of names and patterns, None: none),
+    with own_ before the name where a result has it; its ``top`` labels, the likeliest first; score and probability, or
+    those of the label ``score_of``, whatever is predicted; select: conditions of rows that are written."""
+
+    keep: str | None = None
+    top: int = 1
+    score_of: str | None = None
+    select: str | None = None
+
+
+class Results:
+    """The columns of results of some rows: label, score, probability, and of further labels label_2, ..."""
+
+    def __init__(self, wanted: Wanted, labels: tuple, link: Link | None):
+        self.link = link
+        self.texts = [label_text(label) for label in labels]
+        whole = all(isinstance(label, float) and label.is_integer() for label in labels)
+        self.labels = list(map(int, labels) if whole else labels)
+        self.top = min(wanted.top, len(labels))
+        self.score_of = None if wanted.score_of is None else self._code(wanted.score_of)
+        self.conditions: list[tuple[str, Callable, float]] = []
+        for column, comparison, value in conditions_of(wanted.select) if wanted.select else ():
+            if (column == "probability" and link is None) or (column == "label" and not labels):
+                raise InputError(f"{option('select', wanted.select)}: the model gives no {column}")
+            number = self._code(value) if column == "label" else float(value)
+            self.conditions.append((column, OPERATORS[comparison], number))
+
+    def _code(self, text: str) -> int:
+        """The position of a label."""
+        if text not in self.texts:
+            meant = nearest(text, self.texts)
+            raise InputError(f"{text}: is no label of the model{f'; did you mean {meant}?' if meant else ''}")
+        return self.texts.index(text)
+
+    def columns(self, scores: Scores) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """(the columns by name, of labels their positions, and the rows (m,) bool that are selected)"""
+        values, columns = scores.values, {}
+        shares = None if self.link is None else self.link(values)
+        if not self.texts:
+            columns["score"] = values
+        else:
+            values = np.stack((-values, values), axis=1) if values.ndim == 1 else values
+            likeliest = scores.classes[:, None]
+            if self.top > 1:
+                likeliest = np.argsort(-values, axis=1, kind="stable")[:, : self.top]
+            for k in range(self.top):
+                end, codes = f"_{k + 1}" if k else "", likeliest[:, k]
+                columns[f"label{end}"] = codes
+                scored = codes if self.score_of is None else np.full(len(codes), self.score_of)
+                columns[f"score{end}"] = np.take_along_axis(values, scored[:, None], axis=1)[:, 0]
+                if shares is not None:
+                    columns[f"probability{end}"] = np.take_along_axis(shares, scored[:, None], axis=1)[:, 0]
+        selected = np.ones(len(scores.labels), bool)
+        for column, holds, number in self.conditions:
+            selected &= holds(columns[column], number)
+        return columns, selected
+
+    def table(self, columns: Mapping[str, np.ndarray]) -> dict[str, pa.Array]:
+        """The columns as Arrow has them."""
+        if self.labels and isinstance(self.labels[0], str):
+            labels: pa.Array = strings([label.encode() for label in self.labels])
+        else:
+            labels = array_of(np.array(self.labels))
+        return {
+            name: labels.take(array_of(column)) if name.startswith("label") else array_of(column)
+            for name, column in columns.items()
+        }
+
+    def lists(self, columns: Mapping[str, np.ndarray], rows: np.ndarray, labels: list) -> list[list]:
+        """The columns of some rows, those of labels as these."""
+        return [
+            [labels[code] for code in column[rows].tolist()] if name.startswith("label") else column[rows].tolist()
+            for name, column in columns.items()
+        ]
+
+
+def own_name(name: str, results: Collection[str]) -> str:
+    """The name of a column that is kept, which is no result's."""
+    return f"own_{name}" if name in results else name
+
+
+class TableFile:
+    """A file of a table: rows are kept until they make a row group; open_writer(schema) begins it."""
+
+    def __init__(self, results: Results, open_writer: Callable[[pa.Schema], Any], most_bytes: int):
+        self.results, self.open_writer, self.most_bytes = results, open_writer, most_bytes
+        self.parts: list[pa.RecordBatch] = []
+        self.rows = self.n_bytes = 0
+        self.writer: Any = None
+
+    def write(self, kept: pa.RecordBatch | None, columns: Mapping[str, np.ndarray], selected: np.ndarray) -> None:
+        results = self.results.table(columns)
+        if kept is not None:
+            results = {own_name(name, results): kept.column(name) for name in kept.schema.names} | results
+        batch = pa.RecordBatch.from_arrays(list(results.values()), names=list(results))
+        if not selected.all():
+            batch = batch.take(array_of(np.flatnonzero(selected)))
+        self.parts.append(batch)
+        self.rows, self.n_bytes = self.rows + len(batch), self.n_bytes + batch.nbytes
+        if self.rows >= GROUP_ROWS or self.n_bytes >= self.most_bytes:
+            self._flush()
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self.parts)
+        if self.writer is None:
+            self.writer = self.open_writer(table.schema)
+        self.writer.write_table(table.combine_chunks())
+        self.parts, self.rows, self.n_bytes = [], 0, 0
+
+    def close(self) -> None:
+        if self.parts or self.writer is None:
+            nothing = pa.RecordBatch.from_arrays([array_of(np.empty(0))], names=["score"])
+            self.parts = self.parts or [nothing]
+            self._flush()
+        self.writer.close()
+
+
+class JsonFile:
+    """A file of JSON lines: the kept keys as they were written, then the results."""
+
+    def __init__(self, results: Results, file: IO[bytes], keep: str | None):
+        self.results, self.file = results, file
+        self.keys = [] if keep is None else keep.split(",")
+        self.encode = msgspec.json.Encoder().encode
+        self.decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+    def write(self, kept: pa.RecordBatch | None, columns: Mapping[str, np.ndarray], selected: np.ndarray) -> None:
+        rows = np.flatnonzero(selected)
+        values = zip(*self.results.lists(columns, rows, self.results.labels), strict=True)
+        objects = [b"{}"] * len(rows) if kept is None else kept.column("object").take(array_of(rows)).to_pylist()
+        lines = [
+            self.encode(self._kept(own, columns) | dict(zip(columns, of_row, strict=True)))
+            for own, of_row in zip(objects, values, strict=True)
+        ]
+        if lines:
+            self.file.write(b"\n".join(lines) + b"\n")
+
+    def _kept(self, own: bytes, results: Collection[str]) -> dict:
+        """The values of the keys that are kept, those at the top as they were written."""
+        known: dict[str, Any] = self.decode(own)
+        keys = list(known) if self.keys == ["*"] else self.keys
+        within = msgspec.json.decode(own) if any("." in key and key not in known for key in keys) else {}
+        found = {own_name(key, results): known.get(key, under(within, key)) for key in keys}
+        return {key: value for key, value in found.items() if value is not None}
+
+    def close(self) -> None:
+        pass
+
+
+class LineFile:
+    """Lines as fastText's ``predict-prob`` writes them: each label, as __label__word, and its probability or score."""
+
+    def __init__(self, results: Results, file: IO[bytes]):
+        self.results, self.file = results, file
+
+    def write(self, kept: None, columns: Mapping[str, np.ndarray], selected: np.ndarray) -> None:
+        likely = "probability" if "probability" in columns else "score"
+        shown = {name: column for name, column in columns.items() if name.startswith(("label", likely))}
+        labels = [f"__label__{text}" for text in self.results.texts]
+        parts = self.results.lists(shown, np.flatnonzero(selected), labels)
+        words = [[one if isinstance(one, str) else f"{one:.6g}" for one in part] for part in parts]
+        self.file.write("".join([" ".join(row) + "\n" for row in zip(*words, strict=True)]).encode())
+
+    def close(self) -> None:
+        pass
+
+
+@contextmanager
+def opened(
+    path: Location, format_: str, results: Results, keep: str | None, memory: int, overwrite: bool
+) -> Iterator[Any]:
+    """The file for results of rows of this format, which takes its name when the body ends well."""
+    with ExitStack() as stack:
+        file: Any = stack.enter_context(written_whole(path, overwrite))
+        if format_ not in ("parquet", "arrow") and (packer := PACKERS.get(os.path.splitext(path.name)[1])):
+            file = stack.enter_context(packer(file))
+        writers: dict[str, Callable[[pa.Schema], Any]] = {
+            "parquet": lambda schema: pa.parquet.ParquetWriter(file, schema, compression="zstd"),
+            "arrow": lambda schema: pa.ipc.new_file(file, schema),
+            "csv": lambda schema: pa.csv.CSVWriter(file, schema),
+            "tsv": lambda schema: pa.csv.CSVWriter(file, schema, write_options=pa.csv.WriteOptions(delimiter="\t")),
+        }
+        if format_ in writers:
+            rows = TableFile(results, writers[format_], memory // GROUP_PARTS)
+        else:
+            rows = JsonFile(results, file, keep) if format_ == "jsonl" else LineFile(results, file)
+        yield rows
+        rows.close()
+
+
+class Shards:
+    """The files of scores in a folder; InputError for inputs of one name, and for files that another model made, or
+    with other settings, unless they may be replaced.
+
+    done: inputs whose scores are there already.
+    """
+
+    def __init__(self, folder: str, inputs: list[str], model: str, wanted: Wanted, overwrite: bool):
+        self.folder = location(folder.rstrip("/") or "/")
+        self.wanted, self.overwrite = wanted, overwrite
+        self.outputs = {name: self._beside(os.path.basename(name)) for name in inputs}
+        if len(set(map(str, self.outputs.values()))) < len(inputs):
+            twice = next(one for one in inputs if sum(os.path.basename(one) == os.path.basename(b) for b in inputs) > 1)
+            raise InputError(f"{twice}: another input has this name, too; score them into folders of their own")
+        self.list = self._beside(LIST)
+        made_by = {"model": fingerprint_of(model), "wanted": msgspec.to_builtins(wanted)}
+        self.known: dict[str, Any] = {"blocksvm": __version__, **made_by, "shards": {}}
+        if self.list.is_file() and not overwrite:
+            with open_input(self.list) as file:
+                before = json.loads(file.read())
+            if {key: before.get(key) for key in made_by} != made_by:
+                raise InputError(
+                    f"{folder}: has scores of another model, or with other settings; choose another folder, or add "
+                    f"{option('overwrite', True)}"
+                )
+            self.known = before
+        elif not isinstance(self.folder, ObjectUrl):
+            self.folder.mkdir(exist_ok=True)
+        shards = self.known["shards"]
+        there = [name for name, path in self.outputs.items() if name in shards and path.is_file()]
+        self.done = [name for name in there if self._state(name) == shards[name]]
+        for name, path in self.outputs.items():
+            if name not in self.done:
+                if name in there:
+                    again = f"add {option('overwrite', True)} to score all again"
+                    raise InputError(f"{name}: has changed since it was scored; {again}")
+                check_output(path, overwrite, "shard")
+
+    def _beside(self, name: str) -> Location:
+        return location(f"{self.folder}/{name}")
+
+    @staticmethod
+    def _state(name: str) -> list:
+        """What tells that an input is as it was."""
+        path = location(name)
+        if isinstance(path, ObjectUrl):
+            return [fingerprint_of(name)]
+        status = path.stat()
+        return [status.st_size, status.st_mtime_ns]
+
+    def score(self, scorer: TextScorer, results: Results) -> Iterator[tuple[str, Scores, int]]:
+        """(input, scores of some of its rows, how many of them were selected), piece by piece, as they are written."""
+        scorer.keep, memory = self.wanted.keep, scorer.budget.total
+        scorer.budget.take("output", 3 * memory // GROUP_PARTS)  # a row group as it was scored, encoded, and joined
+        for name, path in self.outputs.items():
+            if name in self.done:
+                continue
+            state = self._state(name)
+            pieces = scorer.scores([name])
+            first = next(pieces, None)
+            with opened(path, scorer.format, results, self.wanted.keep, memory, self.overwrite) as file:
+                while first is not None:
+                    columns, selected = results.columns(first)
+                    file.write(first.kept, columns, selected)
+                    yield name, first, int(selected.sum())
+                    first = next(pieces, None)
+            self.known["shards"][name] = state
+            write_json(self.list, self.known, overwrite=True)
