@@ -18,12 +18,11 @@ from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import n_threads, split_fields
 from blocksvm.conversion.convert import COMMON, SplitProgress, SplitSettings, settings_of_store, split_rows
 from blocksvm.files.paths import one_run
-from blocksvm.formats import FORMATS, get_format
-from blocksvm.formats.choices import is_table
+from blocksvm.formats.choices import is_table, is_text
 from blocksvm.formats.file_reader import inputs_given
 from blocksvm.model.model_file import Model, describe_model, labels_predicted
 from blocksvm.model.probabilities import link_of
-from blocksvm.model.scoring import scorer_of
+from blocksvm.model.scoring import scored_at_once, scorer_of
 from blocksvm.store.descriptions import as_json
 
 LONGEST_SHOWN = 60  # characters of a text
@@ -88,17 +87,17 @@ def predict_files(
     with file_of(model) as path:
         description = describe_model(path)
         name = description.text.format
-        if not isinstance(given, list) and not is_table(name):
+        textual = is_text(name, description.text.options)
+        if not isinstance(given, list) and not (textual or is_table(name)):
             raise InputError(f"{path}: was trained on {name}, and a table is to be predicted; give files of {name}")
-        if isinstance(given, list) and name in FORMATS and hasattr(get_format(name), "ngrams"):
+        if isinstance(given, list) and textual:
             _check_texts(given)
         link = link_of(description, str(path)) if kind == PROBABILITIES else None
         scorer = scorer_of(path, given, budget, n_jobs=threads)
         if isinstance(model, Model) and not model.path:
             scorer.coverage.model = "the model"
-        values = np.concatenate([scores.values for scores in scorer.scores()])
-    remarks = [text.partition(": ")[2] for text in (scorer.note, scorer.coverage.warning()) if text]
-    for text in (*remarks, *scorer.coverage.notes):
+        values, remarks = scored_at_once(scorer)
+    for text in remarks:
         warnings.warn(text, InputWarning, stacklevel=3)
     if kind == LABELS:
         return labels_predicted(values, scorer.model.labels, scorer.model.multilabel, scorer.model.ranks)
@@ -121,5 +120,5 @@ def _check_texts(names: list[str]) -> None:
     text = next((name for name in names if name != "-" and "://" not in name and not os.path.exists(name)), None)
     if text is not None:
         raise InputError(
-            f"{text[:LONGEST_SHOWN]}: no such file; to_estimator(model).predict(texts) predicts texts in memory"
+            f"{text[:LONGEST_SHOWN]}: no such file; load_model(model).predict(texts) predicts texts in memory"
         )

@@ -10,23 +10,26 @@ from typing import Unpack
 
 import numpy as np
 
-from blocksvm.api.setting_keywords import FitSettings
+from blocksvm.api.files import write_store
+from blocksvm.api.setting_keywords import FitSettings, RowSettings
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.log import LOG
 from blocksvm.base.settings import n_threads
 from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
-from blocksvm.files.output import check_output
+from blocksvm.files.output import TemporaryFolder, check_output
 from blocksvm.files.paths import Location, location, one_run
+from blocksvm.formats.file_reader import texts_of
 from blocksvm.model.events import RunEvent
 from blocksvm.model.feature_names import NamedRows
-from blocksvm.model.model_file import Model, make_model
+from blocksvm.model.model_file import Model, load_model, make_model
 from blocksvm.model.takeover import InitialModels, start_of
 from blocksvm.online.methods import get_method
 from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.solver import SavedRun, State
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import Source
+from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import describe_result, save_result
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
@@ -72,7 +75,10 @@ def fit(
     **settings: Unpack[FitSettings],
 ) -> Fitted:
     """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y`` and, where
-    rows count differently, their weights ``sample_weight`` (n,), 0 or more.
+    rows count differently, their weights ``sample_weight`` (n,), 0 or more; or on texts, a list of strings, with labels
+    ``y``; or on a table (anything with ``__arrow_c_stream__``, or an iterable of such or of record batches, read once).
+    Texts and tables become a store in the system's folder for temporary files, or ``temp``, which is there as long as
+    the model is.
 
     settings: ``solver`` (a name, by default 'dual-cd') with its own settings as keywords, named as the options of the
     command line are (``fit(X, y, solver="omd", mirror="p-norm", p=15.0, step=0.3, average=True)``), and those of the
@@ -94,7 +100,16 @@ def fit(
         >>> X, y = [[0.0, 2.0], [1.0, 0.0], [2.0, 1.0]], ["no", "yes", "yes"]
         >>> blocksvm.fit(X, y, learner="arow", max_outer=2).model.predict(X)
         array(['no', 'yes', 'yes'], dtype='<U3')
+
+        >>> fitted = blocksvm.fit(["good film", "bad film"], ["pos", "neg"], ngrams="word:1-2", normalize="l2")
+        >>> fitted.model.predict(["a good one"])
+        array(['pos'], dtype='<U3')
     """
+    if (table := _table_of(rows, y)) is not None:
+        more = {"on_event": on_event, "stop": stop, "valid": valid, "start_from": start_from, "prior": prior}
+        if y is not None:
+            settings["text"] = "text"
+        return _fit_table(table, sample_weight, settings, more | {"cluster": cluster})
     if hasattr(rows, "read_block"):
         if y is not None or sample_weight is not None:
             raise InputError(f"{rows.name}: has labels and weights of its own; leave y and sample_weight out")
@@ -129,6 +144,33 @@ def fit(
     ids = initial_models.feature_ids(source, 0, plan.n_features)
     model = replace(make_model("", ids, result.w, described, result.support), rows=NamedRows.of(source))
     return Fitted(model, result.status, result.certificate, result.alpha, plan, loop.state, result)
+
+
+def _table_of(rows, y):
+    """What ``write_store`` takes, where rows are texts with labels ``y``, or a table; else None."""
+    if y is None:
+        matrix = hasattr(rows, "read_block") or hasattr(rows, "toarray") or isinstance(rows, str | Path | list | tuple)
+        return rows if hasattr(rows, "__arrow_c_stream__") or not (matrix or hasattr(rows, "shape")) else None
+    if (texts := texts_of(rows)) is None:
+        return None
+    from blocksvm.formats.tables import table_of_texts
+
+    return table_of_texts(texts, np.asarray(y).tolist() if hasattr(y, "dtype") else y)
+
+
+def _fit_table(table, sample_weight, settings, more) -> Fitted:
+    """``fit`` on a store that is made of a table; the model lies beside it."""
+    of_rows = {name: settings.pop(name) for name in (*RowSettings.__annotations__, "temp") if name in settings}
+    folder = TemporaryFolder(of_rows.pop("temp", None))
+    store, model = Path(folder.name, "rows.h5"), Path(folder.name, "model.h5")
+    shared = {name: settings[name] for name in ("memory", "seed", "n_jobs") if name in settings}
+    if sample_weight is not None:
+        of_rows["weights"] = Path(folder.name, "weights.txt")
+        np.savetxt(of_rows["weights"], np.asarray(sample_weight, np.float64), fmt="%.17g")
+    write_store(table, store, **of_rows, **shared)
+    fitted = fit(Store(store), **more, **settings)
+    fitted.save(model)
+    return replace(fitted, model=replace(load_model(model), folder=folder))
 
 
 def _on(cluster, source: Source) -> tuple[Callable[..., Plan], Callable[..., OuterLoop]]:

@@ -94,24 +94,13 @@ class RegretSettings(MethodSettings, total=False):
     memory: int | str | None
 
 
-class FitSettings(PathSettings, total=False):
-    """The settings of ``fit``; None: the default."""
-
-    C: float | None
-
-
-class FormatSettings(TypedDict, total=False):
-    """How rows are read, and become features: the recipe, and what some format takes; None: the default.
-
-    memory in bytes, or text such as "2GB"; n_jobs: threads."""
+class RecipeSettings(TypedDict, total=False):
+    """How rows are read, and become features: the recipe, and what some format takes; None: the default."""
 
     format: str | None
     bits: int | None
     duplicates: str | None
     normalize: str | None
-    memory: int | str | None
-    seed: int | None
-    n_jobs: int | None
     # formats
     ngrams: str | None
     label: str | None
@@ -123,19 +112,39 @@ class FormatSettings(TypedDict, total=False):
     decimal: str | None
     quote: str | None
     labels_from: str | None
+    text: str | None
+    case: str | None
+    accents: str | None
+    label_sets: str | None
+    encoding: str | None
 
 
-class StoreSettings(FormatSettings, total=False):
-    """The settings of ``write_store``; None: the default.
-
-    holdout: the fraction of rows that go to ``holdout_store``; temp: folder for the shuffle, by default beside the
-    store; weights: a file with each row's weight, a number a line; like: a store whose recipe of features is taken."""
+class RowSettings(RecipeSettings, total=False):
+    """With what is counted over all rows; None: the default."""
 
     dtype: str | None
-    keep_order: bool | None
     min_count: int | None
     idf: str | None
     scale: str | None
+
+
+class FitSettings(PathSettings, RowSettings, total=False):
+    """The settings of ``fit``, those of rows for tables and texts; None: the default."""
+
+    C: float | None
+
+
+class StoreSettings(RowSettings, total=False):
+    """The settings of ``write_store``; None: the default.
+
+    memory in bytes, or text such as "2GB"; n_jobs: threads; holdout: the fraction of rows that go to ``holdout_store``;
+    temp: folder for the shuffle, by default beside the store; weights: a file with each row's weight, a number a line;
+    like: a store whose recipe of features is taken."""
+
+    memory: int | str | None
+    seed: int | None
+    n_jobs: int | None
+    keep_order: bool | None
     holdout: float | None
     temp: str | Path | None
     weights: str | Path | None
@@ -145,11 +154,15 @@ class StoreSettings(FormatSettings, total=False):
     codec: str | None
 
 
-class OnlineSettings(MethodSettings, FormatSettings, total=False):
+class OnlineSettings(MethodSettings, RecipeSettings, total=False):
     """The settings of a ``Stream``; None: the default.
 
-    labels: the classes, also as '-1,1'; passes: over the inputs; test: predict only, and learn nothing."""
+    memory in bytes, or text such as "2GB"; n_jobs: threads; labels: the classes, also as '-1,1'; passes: over the
+    inputs; test: predict only, and learn nothing."""
 
+    memory: int | str | None
+    seed: int | None
+    n_jobs: int | None
     C: float | None
     bias: float | None
     labels: tuple | str | None

@@ -19,6 +19,7 @@ import shutil
 import stat
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -173,6 +174,14 @@ def _locked(path: Path, output: Location, make: Callable[[], int]) -> int:
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor
         os.close(descriptor)
+
+
+class TemporaryFolder:
+    """A folder that goes with its contents when nothing refers to this any more."""
+
+    def __init__(self, parent: str | Path | None = None):
+        self.name = tempfile.mkdtemp(prefix=".blocksvm-", dir=parent)
+        weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
 
 
 @contextmanager

@@ -150,6 +150,14 @@ def inputs_given(inputs):
     return table_inputs(chain(listed, parts))
 
 
+def texts_of(rows) -> list[str] | None:
+    """The texts where rows in memory are a list, array or series of such; else None."""
+    if not isinstance(rows, list | tuple) and getattr(rows, "ndim", None) != 1:
+        return None
+    listed = list(rows)
+    return listed if listed and isinstance(listed[0], str) else None
+
+
 def inputs_of(names, recipe, stop=lambda: False, likely: bool = True):
     """The inputs as text, or as files of rows where the recipe or the first bytes name a format of files; rows of a
     table whose columns are known, and texts that are read as earlier ones were (likely: by what the input looks like),

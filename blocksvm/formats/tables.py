@@ -14,7 +14,7 @@ table_columns.py; ids are the same in every form.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -309,6 +309,19 @@ def strings(values: list[bytes | None]) -> pa.Array:
     known = np.packbits([value is not None for value in values], bitorder="little")
     buffers = [pa.py_buffer(array) for array in (known, ends, b"".join(value or b"" for value in values))]
     return pa.Array.from_buffers(pa.large_string(), len(values), buffers)
+
+
+def table_of_texts(texts: Sequence[str], labels: Sequence | None = None) -> pa.Table:
+    """A table of texts in memory, with their labels where there are some; InputError for what is no text."""
+    wrong = next((k for k, text in enumerate(texts) if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise InputError(f"row {wrong}: is {type(texts[wrong]).__name__}, and texts are strings")
+    columns: dict[str, pa.Array] = {"text": strings([text.encode("utf-8", "surrogatepass") for text in texts])}
+    if labels is not None:
+        if len(labels) != len(texts):
+            raise InputError(f"there are {len(texts):,} texts and {len(labels):,} labels; give a label for each")
+        columns["label"] = pa.array(list(labels))
+    return pa.table(columns)
 
 
 def array_of(numbers: np.ndarray) -> pa.Array:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import h5py
 import numpy as np
@@ -20,10 +21,13 @@ from msgspec import structs
 
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import listed
+from blocksvm.base.memory import MEMORY
 from blocksvm.base.user_code import by_user
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.files.output import check_output
 from blocksvm.files.paths import Location, location
+from blocksvm.formats.choices import is_table, is_text
+from blocksvm.formats.file_reader import inputs_given, texts_of
 from blocksvm.formats.weighing import FeatureFactors
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.kernels.rows import Entries
@@ -111,7 +115,8 @@ class Model:
     feature; labels (negative, positive), numbers or strings, or () where targets are real numbers; meta: settings,
     certificate, versions.  Of k > 2 classes: weights (k, d), intercept (k,), labels the k classes, rising; the
     same where rows have sets of k labels.  support: of a machine with a kernel, the rows that it stands on, whose
-    indices are places in feature_ids; the weights are then 0.  rows: those that a model without a file was trained on.
+    indices are places in feature_ids; the weights are then 0.  rows: those that a model without a file was trained on;
+    folder: where the file of one of a table or texts in memory is, as long as this is.
 
         >>> model = blocksvm.load_model("model.h5")
         >>> model
@@ -129,6 +134,7 @@ class Model:
     meta: ModelMeta
     support: Support | None = None
     rows: NamedRows | None = None
+    folder: Any = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         labels = listed(self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
@@ -169,8 +175,18 @@ class Model:
     def decision_function(self, X) -> np.ndarray:
         """<w, x> + intercept for the rows of a matrix whose columns are feature ids (scipy sparse, dense, lists: what
         ``csr_of`` takes); (n,) float64, or (n, k) of k > 2 classes.  Of a machine with a kernel
-        sum_m coefficients[m] K(z_m, x) + intercept.  Text, tables and
-        stores are predicted by ``predict_files``."""
+        sum_m coefficients[m] K(z_m, x) + intercept.  A model of texts takes texts, a list of strings, and tables, one
+        of a table tables: anything with ``__arrow_c_stream__``, or an iterator of record batches.  Files and stores are
+        predicted by ``predict_files``."""
+        if (given := self._in_memory(X)) is not None:
+            from blocksvm.model.scoring import scored_at_once, scorer_of  # which is made of this file
+
+            scorer = scorer_of(self.path, given[0], MEMORY.checked(MEMORY.default), options=given[1])
+            scorer.coverage.model = "the model" if self.folder else self.path
+            values, remarks = scored_at_once(scorer)
+            for remark in remarks:
+                warnings.warn(remark, InputWarning, stacklevel=2)
+            return values
         X = rows_to_score(X)
         require_scores(self.meta, self.path or "the model")
         if self.support is not None:
@@ -192,6 +208,21 @@ class Model:
                 stacklevel=2,
             )
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
+
+    def _in_memory(self, X) -> tuple | None:
+        """Texts or a table in memory as ``inputs_given`` has them, and the settings by which they are read; None where
+        X is a matrix."""
+        recipe, texts = self.recipe, texts_of(X)
+        textual = is_text(recipe.format, recipe.options)
+        if not self.path or not (textual or is_table(recipe.format)):
+            return None
+        if texts is not None and textual:
+            from blocksvm.formats.tables import table_of_texts
+
+            return inputs_given(table_of_texts(texts)), {"text": "text"}
+        if hasattr(X, "__arrow_c_stream__") or isinstance(X, Iterator):
+            return inputs_given(X), {}
+        return None
 
     def _expanded(self, X, support: Support) -> np.ndarray:
         """Decision values of a machine with a kernel."""

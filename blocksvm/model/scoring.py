@@ -453,6 +453,13 @@ def scorer_of(
     return StoreScorer(model, store, memory, with_values, n_jobs, explain)
 
 
+def scored_at_once(scorer: Scorer) -> tuple[np.ndarray, list[str]]:
+    """(the decision values of all rows, sentences on what may not be meant)"""
+    values = np.concatenate([scores.values for scores in scorer.scores()])
+    remarks = [text.partition(": ")[2] for text in (scorer.note, scorer.coverage.warning()) if text]
+    return values, remarks + scorer.coverage.notes
+
+
 def is_store(name: str) -> bool:
     """The input is a store and not text; InputError where it is another file of ours, or there is none."""
     path = location(name)

@@ -64,7 +64,7 @@ def test_hidden_and_temporary_files_are_left_out_and_told(tmp_path, capsys, patt
         ),
         (
             ["a.svm", "more/b.svm"],
-            r"has folders in it \(more\), which are not read; '.*rows/\*/\*' reads .*text-folder.md",
+            r"has folders in it \(more\), which are not read; '.*rows/\*/\*' reads .*--format folders",
         ),
         (["_SUCCESS"], "the folder has no files but 1 hidden or temporary ones"),
     ],

@@ -7,7 +7,14 @@ from typing import get_args, get_type_hints
 import pytest
 
 import blocksvm
-from blocksvm.api.setting_keywords import FitSettings, MethodSettings, OnlineSettings, RegretSettings, StoreSettings
+from blocksvm.api.setting_keywords import (
+    FitSettings,
+    MethodSettings,
+    OnlineSettings,
+    RegretSettings,
+    RowSettings,
+    StoreSettings,
+)
 from blocksvm.api.streams import HIDDEN
 from blocksvm.base.settings import Setting
 from blocksvm.conversion.convert import SplitSettings
@@ -16,6 +23,7 @@ from blocksvm.losses import LOSSES
 from blocksvm.online import LEARNERS
 from blocksvm.online.learner import COMMON_SETTINGS
 from blocksvm.online.methods import SOLVERS, get_method
+from blocksvm.store.recipe import RECIPE
 from blocksvm.streaming.stream_pass import StreamSettings
 from blocksvm.theory.report import REPLAY
 from blocksvm.training.run_settings import RUN_SETTINGS
@@ -35,7 +43,9 @@ def named(owner) -> set[str]:
 
 
 def test_every_setting_is_a_keyword():
-    assert set(HINTS) == {"solver", "learner", "n_jobs", *declared()}
+    of_rows = set(RowSettings.__annotations__)
+    assert set(HINTS) == {"solver", "learner", "n_jobs", *declared()} | of_rows
+    assert of_rows == {"format", "bits", "dtype", "min_count", *RECIPE.names(), *all_choices().names()}
     assert set(get_type_hints(StoreSettings)) == named(SplitSettings) | {"idf", "scale"} | set(all_choices().names())
     assert set(get_type_hints(RegretSettings)) == {"C", *get_type_hints(MethodSettings), *REPLAY.names()}
     of_stream = named(StreamSettings) | set(all_choices().names()) | set(COMMON_SETTINGS.names())
