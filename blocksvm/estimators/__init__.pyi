@@ -7,5 +7,6 @@ from .certified import LogisticClassifier as LogisticClassifier
 from .certified import PegasosClassifier as PegasosClassifier
 from .online import OnlineClassifier as OnlineClassifier
 from .online import OnlineRegressor as OnlineRegressor
+from .text import TextClassifier as TextClassifier
 
 __all__: list[str]
