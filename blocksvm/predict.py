@@ -28,6 +28,7 @@ from blocksvm.cli.options import (
 )
 from blocksvm.cli.outputs import emit_json, outputs_of, print_results
 from blocksvm.cli.standard import is_closed
+from blocksvm.conversion.split_settings import SKIP_BAD
 from blocksvm.files.paths import file_size, location
 from blocksvm.formats.choices import PREDICTED, all_choices
 
@@ -72,7 +73,7 @@ def parser() -> Parser:
     p = Parser("predict", "Predict the labels of text, plain or compressed, or of a store.", EPILOG)
     p.add_argument("model", metavar="MODEL.h5", help="a model of train, stream or import")
     add_inputs(p, "the predictions, a line for each row")
-    p.add("the input", FORMAT_OF_MODEL)
+    p.add("the input", FORMAT_OF_MODEL, SKIP_BAD)
     add_settings(p, "where the input is written otherwise than the training data", all_choices(), PREDICTED)
     p.add("what to write", *WRITTEN, json_of("the measures"), OVERWRITE)
     p.add("what to write where OUTPUT is a folder, in a file of its kind for each input", *BESIDE)
@@ -147,6 +148,7 @@ def write_beside(options, description, link) -> int:
         raise InputError(
             f"{options.input}: is a store, without the columns of its text; name a file for its predictions"
         )
+    scorer.skip_bad = options.skip_bad
     measures, line = measures_of(scorer.model, link, scorer.budget), Line(sys.stderr, options.quiet)
     written = 0
     for name, scores, selected in shards.score(scorer, results):
@@ -188,6 +190,9 @@ def scorer_for(options, description, link) -> tuple[Scorer, Iterator[Scores]]:
     by_values = options.scores or len(description.labels) in (0, 2) or description.multilabel or link is not None
     more = {"with_values": by_values, "explain": options.explain}
     scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads, **more)
+    if isinstance(scorer, StoreScorer) and options.skip_bad:
+        raise InputError(f"--skip-bad: {options.input} is a store, which was read already; leave it out")
+    scorer.skip_bad = options.skip_bad
     if cluster is None:
         return scorer, scorer.scores()
     if not isinstance(scorer, StoreScorer):

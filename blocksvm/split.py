@@ -19,7 +19,7 @@ from blocksvm.cli.options import (
     n_threads,
 )
 from blocksvm.cli.outputs import emit_json, outputs_of, print_results
-from blocksvm.conversion.split_settings import SPLIT, TEMP
+from blocksvm.conversion.split_settings import SKIP_BAD, SPLIT, TEMP
 from blocksvm.files.paths import location
 from blocksvm.formats import settings_offered
 from blocksvm.store.recipe import RECIPE
@@ -54,7 +54,7 @@ def parser(format_name: str | None = None) -> Parser:
     p.add("changing a store", *CHANGES)
     p.add("the rows", FORMAT, *RECIPE, *SPLIT, defaults=False)
     add_settings(p, "settings of formats", settings_offered(format_name))
-    p.add("what to write", HOLDOUT, json_of("the description of the store"), OVERWRITE)
+    p.add("what to write", HOLDOUT, SKIP_BAD, json_of("the description of the store"), OVERWRITE)
     p.add("the machine", MEMORY, THREADS, TEMP)
     return p
 
@@ -109,6 +109,7 @@ def split_settings(options, changes: bool, share: float):
         "temp": None if options.temp is None else Path(options.temp),
         "weights": options.weights,
         "codec": options.codec or SPLIT["codec"].default,
+        "skip_bad": options.skip_bad,
     }
     recipe, choices = {name: getattr(options, name) for name in COMMON}, chosen_in(options)
     if changes:
@@ -145,6 +146,8 @@ def check_options(options, changes: bool) -> None:
         raise InputError("--append-once: what standard input holds is known only once it is read; give a file")
     if changes and options.like is not None:
         raise InputError("--like: is for a new store; rows are added by the settings of the store itself; leave it out")
+    if options.weights is not None and options.skip_bad:
+        raise InputError("--weights and --skip-bad: weights are those of all lines; leave one of them out")
     if options.weights == "-" and "-" in options.inputs:
         raise InputError("--weights -: standard input holds the rows already; give the weights as a file")
 

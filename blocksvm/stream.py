@@ -29,6 +29,7 @@ from blocksvm.cli.options import (
 )
 from blocksvm.cli.outputs import emit_json, outputs_of, print_next, print_results
 from blocksvm.cli.standard import is_closed
+from blocksvm.conversion.split_settings import SKIP_BAD
 from blocksvm.files.paths import location
 from blocksvm.formats import settings_offered
 from blocksvm.online import LEARNERS
@@ -43,7 +44,7 @@ HELP_LEARNER = Setting("help_learner", "show the settings of a learner, such as 
 BIAS = Setting("bias", "append a constant feature of value B (default 0: none)", None, metavar="B")
 LABELS = Setting("labels", "all labels that may occur (default: -1 and 1, or 0 and 1)", None, str, metavar="NEG,POS")
 ROWS = (
-    Setting("skip_bad", "skip malformed lines; they are counted and shown", False, bool),
+    SKIP_BAD,
     Setting("passes", "passes over the inputs", 1, int, least=1),
 )
 PREDICTIONS = (

@@ -149,6 +149,7 @@ class StoreSettings(RowSettings, total=False):
     temp: str | Path | None
     weights: str | Path | None
     like: str | Path | None
+    skip_bad: bool | None
     overwrite: bool | None
     chunk_nonzeros: int | None
     codec: str | None

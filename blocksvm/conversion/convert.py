@@ -36,7 +36,7 @@ from blocksvm.conversion.split_settings import SPLIT
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.files.output import check_output, scratch_folder, temporary_folder
 from blocksvm.files.paths import READ_AHEAD, Location, is_url, location, one_run
-from blocksvm.formats import AUTO, get_format, remarks, settled
+from blocksvm.formats import AUTO, cut_between_records, get_format, remarks, settled
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
 from blocksvm.formats.file_reader import inputs_given, inputs_of
 from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
@@ -64,7 +64,7 @@ class SplitSettings:
     fraction of rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights:
     a file with each row's weight, a number a line; like: a store whose recipe is taken, with its factors
     (``settings_of_store`` makes such settings).  n_jobs: threads that parse; codec: 'lz4', or 'none', of rows that are
-    written."""
+    written; skip_bad: go on after malformed lines, of which notes tell."""
 
     memory: int = 1_000_000_000
     n_jobs: int = 1
@@ -86,6 +86,7 @@ class SplitSettings:
     scale: str = UNCHANGED
     like: Path | None = None
     codec: str = codec.CODEC
+    skip_bad: bool = False
 
     def __post_init__(self):
         object.__setattr__(self, "memory", MEMORY.checked(self.memory))
@@ -426,13 +427,21 @@ class _Split:
         settings = self.settings
         with inputs_of(self.inputs if self.table is None else self.table, self.recipe) as text:
             reader = self._reader(text)
+            if settings.skip_bad:
+                cut_between_records(text, self.recipe)
             # pieces are cut so that their rows fit in what is planned for text
             share = EXPANSION / reader.expansion
             limit = LineLimit.share(settings.memory, int(20 * (settings.n_jobs + 2) / share))
             n_bytes = int(share * self.piece_bytes)
             with closing(text.pieces(n_bytes, limit)) as pieces:
                 batches = parsed_in_order(
-                    reader, pieces, pool, settings.n_jobs, n_bytes, stored=partial(as_stored, dtype=settings.dtype)
+                    reader,
+                    pieces,
+                    pool,
+                    settings.n_jobs,
+                    n_bytes,
+                    stored=partial(as_stored, dtype=settings.dtype),
+                    skip_bad=settings.skip_bad,
                 )
                 with closing(batches):
                     for batch in batches:

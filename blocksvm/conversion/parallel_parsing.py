@@ -13,8 +13,10 @@ import numpy as np
 
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.file_reader import RowPiece
-from blocksvm.formats.format import BufferPool, ParseBuffer, Reader
+from blocksvm.formats.format import BufferPool, ParseBuffer, Reader, parse_skipping
 from blocksvm.formats.text.text_source import TextPiece
+
+SKIPPED = "malformed lines that were skipped"
 
 
 def as_stored(batch: RowBatch, dtype: str) -> RowBatch:
@@ -26,6 +28,14 @@ def as_stored(batch: RowBatch, dtype: str) -> RowBatch:
     weights = None if batch.weights is None else batch.weights.copy()
     ids = batch.ids.astype(np.int64, copy=False)
     return replace(batch, labels=labels, ids=ids, values=values, weights=weights, left_out=left_out)
+
+
+def with_note(batch: RowBatch) -> RowBatch:
+    """A batch whose bad line was skipped, as its notes tell."""
+    if batch.fault is None:
+        return batch
+    record, sentence = batch.fault
+    return replace(batch, fault=None, notes={**batch.notes, SKIPPED: (1, record, sentence)})
 
 
 def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int, alone=lambda item: False) -> Iterator:
@@ -54,21 +64,25 @@ def parsed_in_order(
     piece_bytes: int,
     longest: float = math.inf,
     stored: Callable[[RowBatch], Any] = lambda batch: batch,
+    skip_bad: bool = False,
 ) -> Generator[Any, None, None]:
     """Batches of the pieces' rows, in their order, parsed by a pool that is at most so many ``ahead``.
 
     piece_bytes: of a piece; one of a longer line has memory of its own.  longest: a piece of more bytes is parsed by
-    itself: the memory for it is there once.  stored(batch): what is made of each in the thread that parses it.  Whoever
-    takes a batch is done with it when the next one is asked for: its memory is used again.
+    itself: the memory for it is there once.  stored(batch): what is made of each in the thread that parses it.
+    skip_bad: a bad line of text ends a batch, whose note it is.  Whoever takes a batch is done with it when the next
+    one is asked for: its memory is used again.
     """
     spare = BufferPool()
 
-    def of_piece(piece) -> tuple[Any, ParseBuffer | None]:
+    def of_piece(piece) -> tuple[list, ParseBuffer | None]:
+        if skip_bad and not isinstance(piece, RowPiece):
+            return [stored(with_note(batch)) for batch in parse_skipping(reader, piece)], None
         usual = isinstance(piece, RowPiece) or piece.end <= piece_bytes + 1  # that of rows from a file grows with them
         buffer = spare.take(reader, piece_bytes + 1) if usual else None
-        return stored(reader.parse(piece, buffer)), buffer
+        return [stored(reader.parse(piece, buffer))], buffer
 
-    for batch, buffer in ordered_map(pool, of_piece, pieces, ahead, lambda piece: getattr(piece, "end", 0) > longest):
-        yield batch
+    for batches, buffer in ordered_map(pool, of_piece, pieces, ahead, lambda piece: getattr(piece, "end", 0) > longest):
+        yield from batches
         if buffer is not None:
             spare.give_back(buffer)

@@ -17,4 +17,5 @@ SPLIT = Settings((
     replace(SEED, help="seed of the rows' random order"),
     Setting("keep_order", "keep the rows in the order of the text", False, bool),
 ))  # fmt: skip
+SKIP_BAD = Setting("skip_bad", "skip malformed lines; they are counted, and the first is shown", False, bool)
 TEMP = Setting("temp", "folder for temporary files (default: beside the store)", None, str, metavar="DIR")

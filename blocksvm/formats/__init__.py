@@ -102,6 +102,13 @@ def settled(inputs, recipe, memory: int):
     return replace(recipe, format=name, options=takes.resolve(requested, f"the format {name}"))
 
 
+def cut_between_records(inputs, recipe) -> None:
+    """Have pieces of lines with quotes end where no quotes are open, so that a bad row is skipped whole."""
+    format_ = get_format(recipe.format)
+    if hasattr(format_, "dialect"):
+        inputs.quote = format_.dialect(recipe.options).quote
+
+
 def remarks(recipe) -> list[str]:
     """Sentences on what the first lines decided that may not be meant."""
     format_ = None if recipe.format == AUTO else get_format(recipe.format)

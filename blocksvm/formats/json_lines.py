@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import option
 from blocksvm.base.labels import EXACT, as_exact
-from blocksvm.base.row_batch import Origin, RowBatch, shown_name
+from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.formats.choices import LABEL_TYPE, chosen
 from blocksvm.formats.file_reader import RowBuffer, RowPiece
 from blocksvm.formats.format import ReaderOptions
@@ -188,21 +188,14 @@ class JsonLines:
         options = self.chosen_of({key: value for key, value in requested.items() if value is not None})
         if LABEL_TYPE in requested:
             return options
-        kinds: dict[str, int] = {}
-        for number, line in enumerate(head.split(b"\n"), 1):
+        for line in head.split(b"\n"):
             try:
                 label = under(msgspec.json.decode(line), options["label"])
             except (msgspec.DecodeError, UnicodeDecodeError):
-                continue  # which is said where the line is read, as is what is no label
-            if label is not None and label != [] and (kind := arrow_kind(label)) is not None:
-                kinds.setdefault(kind, number)
-        if len(kinds) > 1:
-            (one, first), (other, line) = list(kinds.items())[:2]
-            raise InputError(
-                f"{shown_name(name)}:{line}: the label under the key {options['label']} is a {other}, that of line "
-                f"{first} a {one}; give labels of one kind"
-            )
-        options[LABEL_TYPE] = next(iter(kinds), "string")
+                continue  # which is said where the line is read, as is a label of another type
+            if label not in (None, []) and (kind := arrow_kind(label)) is not None:
+                options[LABEL_TYPE] = kind
+                break
         return options
 
     def head_lines(self, requested: Mapping) -> int:

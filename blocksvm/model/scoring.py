@@ -24,7 +24,7 @@ from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.conversion.parallel_parsing import ordered_map, parsed_in_order
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import Location, location
-from blocksvm.formats import get_format, settled
+from blocksvm.formats import cut_between_records, get_format, settled
 from blocksvm.formats.choices import BESIDE, KEEP, PREDICTED, carried, merge_options
 from blocksvm.formats.file_reader import HDF5, inputs_of, magic_of
 from blocksvm.formats.format import EXPANSION, ReaderOptions
@@ -184,6 +184,7 @@ class TextScorer(Scorer):
         super().__init__(model, memory, explain)
         self.inputs = inputs
         self.keep: str | None = None  # columns that are wanted beside the scores
+        self.skip_bad = False  # go on after malformed lines, of which notes tell
         self.counter = RecordCounter()
         description = self.description
         by_user(format=format)
@@ -235,12 +236,14 @@ class TextScorer(Scorer):
                     formats = ", ".join(BESIDE)
                     raise InputError(f"{option(KEEP)}: {recipe.format} has no columns; it is for {formats}")
                 text.options = {**text.options, KEEP: self.keep}
+            if self.skip_bad:
+                cut_between_records(text, recipe)
             self.format = recipe.format
             share = EXPANSION / reader.expansion
             n_bytes = int(share * self.piece_bytes)
             pieces = text.pieces(n_bytes, self._limit(share), digested=False)
             for batch, scores in parsed_in_order(
-                reader, pieces, pool, self.n_pieces - 1, n_bytes, n_bytes, self._scored
+                reader, pieces, pool, self.n_pieces - 1, n_bytes, n_bytes, self._scored, self.skip_bad
             ):
                 counter.check(batch)
                 rows += len(batch)

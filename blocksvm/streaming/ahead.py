@@ -16,7 +16,7 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.files.paths import location
-from blocksvm.formats import AUTO, get_format, settled
+from blocksvm.formats import AUTO, cut_between_records, get_format, settled
 from blocksvm.formats.file_reader import FileInputs, RowPiece, inputs_of
 from blocksvm.formats.format import EXPANSION, BufferPool, Reader, ReaderOptions, parse_skipping
 from blocksvm.formats.hashing import reader_of
@@ -223,9 +223,8 @@ class ParsedAhead:
         """Choose the reader, and the size of pieces so that its rows fit in the planned memory."""
         self.reading = replace(self.reading, recipe=settled(text, self.reading.recipe, self.memory))
         self.reader = reader_of(self.reading)
-        format_ = get_format(self.reading.recipe.format)
-        if self.skip_bad and hasattr(format_, "dialect"):  # a bad row is passed over whole, also at a piece's end
-            text.quote = format_.dialect(self.reading.recipe.options).quote
+        if self.skip_bad:
+            cut_between_records(text, self.reading.recipe)
         share = BYTES_EACH / (self.reader.expansion + BYTES_EACH - EXPANSION)
         most = self.most_bytes if isinstance(text, FileInputs) else min(self.most_bytes, TEXT_BYTES)
         self.piece_bytes = int(share * most)

@@ -144,7 +144,7 @@ def test_sets_of_labels(tmp_path):
         ("j.jsonl", b'{"text": "a", "label": 1}\n[1]\n', 2, "is a JSON list, and an object is needed"),
         ("j.jsonl", b'{"text": "a", "label": 1}\n{"label": 1}\n', 2, "no text under the key text"),
         ("j.jsonl", b'{"text": "a", "label": 1}\n{"text": 7, "label": 1}\n', 2, "key text has a number, not a string"),
-        ("j.jsonl", b'{"text": "a", "label": 1}\n{"text": "b", "label": "x"}\n', 2, "string, that of line 1 a double"),
+        ("j.jsonl", b'{"text": "a", "label": 1}\n{"text": "b", "label": "x"}\n', 2, "label has a string, not a double"),
         ("j.jsonl", b'{"text": "a", "label": 1}{"text": "b", "label": 1}\n', 1, "is not a JSON object"),
         ("j.jsonl", b'{"text": "a", "text": "b"}\n', 1, "keys there twice"),
         ("j.jsonl", b'{"text": "a", "label": 1}\n{"text": "\xff", "label": 1}\n', 2, "not UTF-8"),
@@ -160,6 +160,28 @@ def test_faults_have_their_line(name, text, where, sentence, tmp_path, refusal):
     extra = ("--text", "text") if name == "t.csv" else ()
     told = refusal(split, path, tmp_path / "s.h5", *extra)
     assert f"{path}:{where}: " in told and sentence in told and not (tmp_path / "s.h5").exists()
+
+
+def test_bad_lines_are_skipped_counted_and_told(tmp_path, succeeds, refusal):
+    good = [json.dumps({"text": f"word{k % 3} x{k}", "label": "ab"[k % 2]}) for k in range(200)]
+    bad = ['{"text": 5}', "[1]", '{"text": "a", "label": ["b"]}', "{"]
+    lines = [*good[:90], *bad[:3], *good[90:], bad[3]]
+    (tmp_path / "good.jsonl").write_text("\n".join(good))
+    (tmp_path / "bad.jsonl").write_text("\n".join(lines))
+    assert f"{tmp_path}/bad.jsonl:91: " in refusal(split, tmp_path / "bad.jsonl", tmp_path / "b.h5")
+    told = succeeds(split, tmp_path / "bad.jsonl", tmp_path / "b.h5", "--skip-bad")
+    assert "malformed lines that were skipped: 4 (the first, the key text has a number" in told.err + told.out
+    succeeds(split, tmp_path / "good.jsonl", tmp_path / "g.h5")
+    assert in_source_order(tmp_path / "b.h5") == in_source_order(tmp_path / "g.h5")
+    succeeds(train, tmp_path / "g.h5", tmp_path / "m.h5")
+    whole = succeeds(predict, tmp_path / "m.h5", tmp_path / "good.jsonl")
+    skipped = succeeds(predict, tmp_path / "m.h5", tmp_path / "bad.jsonl", "--skip-bad")
+    assert skipped.out == whole.out and f"at {tmp_path}/bad.jsonl:91" in skipped.err.replace("\n", " ")
+    told = succeeds(
+        predict, tmp_path / "m.h5", tmp_path / "bad.jsonl", f"{tmp_path}/out/", "--skip-bad", "--keep", "text"
+    )
+    texts = [json.loads(line)["text"] for line in (tmp_path / "out" / "bad.jsonl").read_text().splitlines()]
+    assert texts == [json.loads(line)["text"] for line in good]
 
 
 def test_wrong_columns(tmp_path, refusal):
