@@ -25,7 +25,7 @@ from blocksvm.estimators.estimator import Estimator, documented
 from blocksvm.files.output import TemporaryFolder
 from blocksvm.formats.choices import TEXT
 from blocksvm.formats.file_reader import texts_of
-from blocksvm.formats.tables import table_of_texts
+from blocksvm.formats.table_rows import table_of_texts
 from blocksvm.losses import get_loss
 from blocksvm.model.model_file import load_model
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS

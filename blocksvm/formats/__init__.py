@@ -20,16 +20,16 @@ OF_TEXT = {
     "documents": "blocksvm.formats.text.documents:DOCUMENTS",
     "fasttext": "blocksvm.formats.text.documents:FASTTEXT",
     "jsonl": "blocksvm.formats.json_lines:JSON_LINES",
-    "csv": "blocksvm.formats.tables:CSV",
-    "tsv": "blocksvm.formats.tables:TSV",
-    "criteo": "blocksvm.formats.tables:CRITEO",
+    "csv": "blocksvm.formats.text_tables:CSV",
+    "tsv": "blocksvm.formats.text_tables:TSV",
+    "criteo": "blocksvm.formats.text_tables:CRITEO",
 }
 OF_FILES = {  # each recognised by its first bytes, without loading its code (file_reader.py), but folders
     "npz": "blocksvm.formats.matrices:NPZ",
     "npy": "blocksvm.formats.matrices:NPY",
     "h5ad": "blocksvm.formats.anndata:H5AD",
-    "parquet": "blocksvm.formats.tables:PARQUET",
-    "arrow": "blocksvm.formats.tables:ARROW",
+    "parquet": "blocksvm.formats.arrow_tables:PARQUET",
+    "arrow": "blocksvm.formats.arrow_tables:ARROW",
     "folders": "blocksvm.formats.folders:FOLDERS",
 }
 # what a name says, whatever the first bytes look like

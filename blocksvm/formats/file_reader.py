@@ -145,7 +145,7 @@ def inputs_given(inputs):
     listed = list(islice(parts, 1))
     if not any(hasattr(one, name) for one in listed for name in ("__arrow_c_stream__", "__arrow_c_array__")):
         return names_of_inputs([*listed, *parts])
-    from blocksvm.formats.tables import table_inputs
+    from blocksvm.formats.arrow_tables import table_inputs
 
     return table_inputs(chain(listed, parts))
 

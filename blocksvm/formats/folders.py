@@ -11,10 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.formats.arrow_tables import CELL_BYTES, ArrowFiles, require_memory
 from blocksvm.formats.choices import DECIDED, WORDS, chosen
 from blocksvm.formats.file_reader import texts_in
 from blocksvm.formats.table_columns import text_columns
-from blocksvm.formats.tables import CELL_BYTES, ArrowFiles, require_memory, strings
+from blocksvm.formats.table_rows import strings
 from blocksvm.formats.text.text_source import LineLimit
 
 COLUMNS = {"text": "text", "label": "label"}

@@ -19,12 +19,14 @@ import pyarrow.json
 from blocksvm.base.errors import option
 from blocksvm.base.labels import EXACT, as_exact
 from blocksvm.base.row_batch import Origin, RowBatch
+from blocksvm.formats.arrow_tables import ArrowReader, ArrowRows
 from blocksvm.formats.choices import LABEL_TYPE, chosen
 from blocksvm.formats.file_reader import RowBuffer, RowPiece
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.table_columns import text_columns
-from blocksvm.formats.tables import POOL, WHOLE, ArrowReader, ArrowRows, array_of
+from blocksvm.formats.table_rows import POOL, array_of
 from blocksvm.formats.text.text_source import TextPiece, utf8_lines
+from blocksvm.formats.text_tables import WHOLE
 from blocksvm.kernels.text_bytes import NEWLINE
 
 SAMPLED_LINES = 2_000  # lines, for the kind of labels

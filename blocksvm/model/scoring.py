@@ -51,7 +51,7 @@ from blocksvm.store.hdf5_files import MAKERS, open_hdf5, text_attribute
 from blocksvm.store.reader import Store
 
 if TYPE_CHECKING:
-    from blocksvm.formats.tables import TableInputs
+    from blocksvm.formats.arrow_tables import TableInputs
 
 SMALLEST_PIECE = 1 << 16  # bytes of text
 

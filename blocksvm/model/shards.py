@@ -34,7 +34,7 @@ from blocksvm.files.output import check_output, write_json, written_whole
 from blocksvm.files.paths import Location, ObjectUrl, location
 from blocksvm.formats.file_reader import fingerprint_of
 from blocksvm.formats.json_lines import under
-from blocksvm.formats.tables import array_of, strings
+from blocksvm.formats.table_rows import array_of, strings
 from blocksvm.model.probabilities import Link
 from blocksvm.model.scoring import Scores, TextScorer
 

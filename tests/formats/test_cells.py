@@ -17,7 +17,7 @@ from support.training_cases import run_in_process
 
 from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.formats.tables import CRITEO, CSV, TSV
+from blocksvm.formats.text_tables import CRITEO, CSV, TSV
 from blocksvm.model.model_file import load_model
 from blocksvm.predict import main as predict
 from blocksvm.split import main as split_command

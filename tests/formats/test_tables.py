@@ -18,10 +18,10 @@ import blocksvm
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.conversion.convert import SplitSettings, extend, split_rows
 from blocksvm.formats.format import ReaderOptions, parse_skipping
-from blocksvm.formats.tables import CSV, TSV
 from blocksvm.formats.text import text_source as text_module
 from blocksvm.formats.text.documents import DOCUMENTS
 from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
+from blocksvm.formats.text_tables import CSV, TSV
 from blocksvm.model.model_file import load_model
 from blocksvm.predict import main as predict
 from blocksvm.split import main as split_command

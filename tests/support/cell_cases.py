@@ -3,8 +3,8 @@
 import numpy as np
 
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.tables import CSV
 from blocksvm.formats.text.text_source import TextPiece, TextSource
+from blocksvm.formats.text_tables import CSV
 from blocksvm.store.recipe import Recipe
 
 
