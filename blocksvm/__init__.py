@@ -17,7 +17,7 @@ import os
 
 import lazy_loader
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 if not os.path.exists(__file__):
     raise ImportError(f"{__file__}: blocksvm compiles its kernels from files; install it by pip, or unpack the archive")
