@@ -43,6 +43,8 @@ STARTING = (
     Setting("prior", "regularise towards this model instead of 0", None, str, metavar="MODEL.h5"),
     Setting("calibrate", "fit probabilities to the decision values of five held-out folds", None, str,
             ("platt", "isotonic")),
+    Setting("drop_below", "leave weights below this size out of the model, which keeps the others one by one", None,
+            float, least=0.0, metavar="X"),
     Setting("valid", "show the accuracy on this store after each outer iteration", None, str, metavar="STORE2.h5"),
     Setting("log", "write a JSON line for each outer iteration", None, str, metavar="TRACE.jsonl"),
 )  # fmt: skip

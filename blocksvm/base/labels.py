@@ -19,6 +19,7 @@ from blocksvm.base.errors import CONTROLS, InputError, option, printable
 NUMBERS, STRINGS, SETS = "numbers", "strings", "sets"
 KINDS = (NUMBERS, STRINGS, SETS)
 MOST_LABELS = 10_000  # more distinct ones are not classes
+MOST_SETS = 100_000  # more distinct sets are not counted
 MANY = 100  # distinct numbers, which are rather targets of a regression than classes
 EXACT = 2.0**53  # whole numbers below it are told apart by float64
 MENDED = "mend it, or leave the row out"
@@ -164,12 +165,14 @@ class Coding:
     """The mapping of a source's labels to ``y``: by ``labels`` (None: y is 0), or ``real``: y float64 is the label.
 
     source_labels: the source's table of labels, strings or sets; None where its labels are numbers.  Of sets, y is the
-    place in it; the caller sees to it that there are at most ``MOST_LABELS``.
+    place in it; the caller sees to it that there are at most ``MOST_LABELS``.  kinds (m + 1,) int16: what y is in the
+    place of each of the m labels or sets of the source, and, the last one, where a row has none.
     """
 
     labels: Labels | None
     source_labels: tuple | None = None
     real: bool = False
+    kinds: np.ndarray | None = None
 
     @property
     def y_dtype(self) -> type:
@@ -195,7 +198,8 @@ class Coding:
     @cached_property
     def by_kernel(self) -> bool:
         """The kernel's table is all that is needed."""
-        return not self.real and not self.sets and (self.labels is None or len(self.table) > 0)
+        ours = self.labels is None or len(self.table) > 0
+        return not self.real and not self.sets and self.kinds is None and ours
 
     @cached_property
     def _source_codes(self) -> np.ndarray:
@@ -207,8 +211,11 @@ class Coding:
         """``y`` of rows, from the float64 that a source stores for each."""
         if self.real:
             return stored.astype(np.float64)
+        if self.kinds is not None:
+            of_numbers = None if self.source_labels is not None else self.labels
+            return self.kinds[places(stored) if of_numbers is None else of_numbers.codes(stored)]
         if self.sets:
-            return np.where(np.isnan(stored), -1, stored).astype(np.int16)
+            return places(stored).astype(np.int16)
         if self.labels is None:
             return np.zeros(len(stored), np.int16)
         if self.source_labels is None:
@@ -225,6 +232,11 @@ class Coding:
         for i in np.flatnonzero(~np.isnan(stored)).tolist():
             out[i] = self.source_labels[int(stored[i])]
         return out
+
+
+def places(stored: np.ndarray) -> np.ndarray:
+    """int64: the places in a source's table that it stores of rows, -1 of one without a label."""
+    return np.where(np.isnan(stored), -1, stored).astype(np.int64)
 
 
 def require_labels(source) -> None:

@@ -10,7 +10,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.memory import TooLittleMemory
 from blocksvm.base.threads import Threads
 from blocksvm.cli.options import cluster_of, resumes
 from blocksvm.cli.train_table import TrainDisplay, train_summary
@@ -18,14 +21,17 @@ from blocksvm.files.paths import Location, location
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import InitialModels
 from blocksvm.model.trace import Trace
-from blocksvm.store.descriptions import CheckpointMeta
+from blocksvm.store.descriptions import CheckpointMeta, SparseMeta
 from blocksvm.store.reader import Store
+from blocksvm.training import record
 from blocksvm.training.checkpoint import Checkpoint, save_result
+from blocksvm.training.groups import ClassGroups, is_of_a_group, may_be_grouped, must_be_grouped, rare_labels
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
 from blocksvm.training.settings import TrainSettings
 
+NOT_IN_GROUPS = ("valid", "log", "calibrate", "prior", "start_from")  # options of one run of all classes
 ENDS_BESIDES = ("event", "passes", "set_passes", "alpha_factors")  # fields of the event "end" that --json leaves out
 
 
@@ -57,7 +63,15 @@ class Session:
             source = stack.enter_context(Store(options.store))
             valid = stack.enter_context(Store(options.valid)) if options.valid else None
             resume = self._resume()
-            plan = self._plan(source, valid, resume)
+            grouped = self._one_run_is_too_large(source, resume)
+            try:
+                plan = None if grouped else self._plan(source, valid, resume)
+            except TooLittleMemory:
+                if resume is not None or self.cluster is not None or not may_be_grouped(source, self.settings):
+                    raise
+                plan = None
+            if plan is None:
+                return self._run_in_groups(source, resume, began)
             if plan.held_out is not None and plan.held_out.note and not options.quiet:
                 print(f"note: {plan.held_out.note}", file=sys.stderr)
             display = TrainDisplay(sys.stderr, options.quiet)
@@ -89,13 +103,78 @@ class Session:
                     return replace(result, status="interrupted"), lines
                 lines.append(f"probabilities calibrated on rows held out: {calibration['kind']}")
             if result.status != "interrupted":
-                save_result(
+                sparse = save_result(
                     self.outputs["model"], loop.plan, loop.state, result,
-                    overwrite=options.overwrite, calibration=calibration,
+                    overwrite=options.overwrite, calibration=calibration, drop_below=options.drop_below,
                 )  # fmt: skip
-                size = self.outputs["model"].stat().st_size / 1e6
-                lines.append(f"model written to {self.outputs['model']} ({size:.1f} MB)")
+                lines += self._written(sparse)
         return result, lines
+
+    def _written(self, sparse: SparseMeta | None) -> list[str]:
+        """Lines on the model that was written."""
+        path = self.outputs["model"]
+        lines = [f"model written to {path} ({path.stat().st_size / 1e6:.1f} MB)"]
+        if sparse is not None and sparse.n_dropped:
+            n, size = f"{sparse.n_dropped:,} of {sparse.n_dropped + sparse.n_weights:,}", sparse.drop_below
+            lines.insert(0, f"{n} weights are below {size:g} and left out; the gap is that of all of them")
+        return lines
+
+    def _one_run_is_too_large(self, source: Store, resume: CheckpointMeta | None) -> bool:
+        """The classes are learned in groups: the checkpoint is of one, or it is seen before there is a plan."""
+        if self.cluster is not None or not may_be_grouped(source, self.settings):
+            return False
+        if resume is not None:
+            return is_of_a_group(resume, source)
+        return must_be_grouped(source, self.settings)
+
+    def _run_in_groups(self, source: Store, resume: CheckpointMeta | None, began: float) -> tuple[Result, list[str]]:
+        """Groups of classes one after the other, each as a run of its own."""
+        options, checkpoint = self.options, self.outputs.get("checkpoint")
+        for setting in NOT_IN_GROUPS:
+            if getattr(options, setting) is not None:
+                raise InputError(
+                    f"{option(setting)}: is for classes that {option('memory')} holds together; leave it out, or raise "
+                    f"{option('memory')}"
+                )
+        model = self.outputs["model"]
+        beside = model.parent if isinstance(model, Path) else None
+        with TemporaryDirectory(dir=beside, prefix=".blocksvm-groups-") as folder:
+
+            def part(g: int) -> Location:
+                return location(f"{folder}/{g + 1}.h5" if checkpoint is None else f"{checkpoint}.group-{g + 1}")
+
+            groups = ClassGroups(source, self.settings, part, options.drop_below or 0.0, resume is not None)
+            k = len(groups.labels)
+            self._note(rare_labels(source))
+            while (first := groups.first) < k:
+                plan = groups.next_plan(resume)
+                plan.share_work(Threads(options.threads))
+                display = TrainDisplay(sys.stderr, options.quiet)
+                if not options.quiet:
+                    print(f"classes {first + 1:,} to {first + plan.solver.n_vectors:,} of {k:,}", file=sys.stderr)
+                loop = OuterLoop(
+                    plan,
+                    Watch(lambda event, show=display.show: (show(event), self._remember(event)), self.stop),
+                    checkpoint=checkpoint and Checkpoint(checkpoint, options.checkpoint_seconds),
+                    began=began if plan.resume else time.perf_counter() - groups.seconds,
+                )
+                with display:
+                    result = loop.run()
+                if result.status == "interrupted":
+                    return result, []
+                groups.add(plan, loop.state, result)
+                plan.source.close()
+                del loop, plan, result  # before there is memory for the next group
+            result = groups.save(model, options.overwrite)
+            groups.remove()
+        self.end |= record.end_event(result, None)
+        lines = train_summary(result)
+        lines.append(f"{k:,} classes in {len(groups.parts):,} groups: the gap is the largest of a class")
+        return result, lines + self._written(groups.sparse)
+
+    def _note(self, text: str) -> None:
+        if text and not self.options.quiet:
+            print(f"note: {text}", file=sys.stderr)
 
     def _plan(self, source: Store, valid: Store | None, resume: CheckpointMeta | None) -> Plan:
         initial_models = InitialModels(source, self.continued, _path(self.options.prior))
@@ -104,8 +183,11 @@ class Session:
             from blocksvm.cluster.cluster_plan import ClusterPlan as make
         plan = make(source, self.settings, initial_models=initial_models, valid=valid, resume=resume)
         plan.share_work(Threads(self.options.threads))
-        if plan.remark() and not self.options.quiet:
-            print(f"note: {plan.remark()}", file=sys.stderr)
+        self._note(plan.remark())
+        if plan.labels is not None:
+            self._note(rare_labels(source))
+        if self.options.drop_below is not None:
+            plan.solver.capabilities.require("linear", plan.solver.name, "drop_below")
         return plan
 
     def _open_trace(self, stack: ExitStack, resume: CheckpointMeta | None):

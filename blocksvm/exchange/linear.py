@@ -88,7 +88,7 @@ def linear_of(model: Model, apart: bool = False) -> Linear:
     if recipe.l2:
         steps.append("rows are scaled to norm 1 before they are scored: do the same")
     order = np.argsort(model.feature_ids, kind="stable")
-    weights, factors, factor = np.atleast_2d(model.weights)[:, order], {}, recipe.factor
+    weights, factors, factor = model.dense[:, order], {}, recipe.factor
     if factor:
         by_feature = _factors(model, name)[order]
         if apart:

@@ -14,6 +14,7 @@ import numpy as np
 from blocksvm.base.vectors import together
 from blocksvm.kernels.columns import decision_values
 from blocksvm.kernels.rows import Entries
+from blocksvm.model.sparse_weights import WeightsByFeature
 
 if TYPE_CHECKING:
     from blocksvm.solvers.solver import Completion
@@ -34,7 +35,7 @@ def piece_bytes(n_classes: int, further: int = 0) -> int:
     return 24 * max(PIECE_VALUES, n_classes) + 24 * rows_of_piece(n_classes + further) + more
 
 
-def pieces_of_values(entries: Entries, w: np.ndarray, constant: float, further: int = 0) -> Pieces:
+def pieces_of_values(entries: Entries, w: np.ndarray | WeightsByFeature, constant: float, further: int = 0) -> Pieces:
     """(rows, decision values (k, m) float64) of consecutive rows, in order.
 
     entries: of a Block, plain or packed; w (k, d + 1) float64: a vector for each class, or one alone
@@ -45,10 +46,15 @@ def pieces_of_values(entries: Entries, w: np.ndarray, constant: float, further: 
     n, k = len(entries.indptr) - 1, len(w)
     step = rows_of_piece(k + further)
     memory = np.empty(k * min(n, step))
-    columns = together(w)
+    columns = None if isinstance(w, WeightsByFeature) else together(w)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         piece = entries.of_rows(rows)
+        if isinstance(w, WeightsByFeature):
+            values = memory[: k * (rows.stop - start)].reshape(-1, k)
+            w.fill(piece, values)
+            yield rows, values.T
+            continue
         if columns is not None:
             values = memory[: k * (rows.stop - start)].reshape(-1, k)
             decision_values(piece, columns, constant, values)
@@ -61,7 +67,11 @@ def pieces_of_values(entries: Entries, w: np.ndarray, constant: float, further: 
 
 
 def decision_pieces(
-    entries: Entries, w: np.ndarray, constant: float, completion: Completion | None, further: int = 0
+    entries: Entries,
+    w: np.ndarray | WeightsByFeature,
+    constant: float,
+    completion: Completion | None,
+    further: int = 0,
 ) -> Pieces:
     """``pieces_of_values`` as decision values; completion: what makes these of <w, x>, None where they are that;
     it is for plain rows."""
@@ -84,13 +94,13 @@ def sets_of(values: np.ndarray, ranks: bool) -> np.ndarray:
 def misordered(values: np.ndarray, member: np.ndarray) -> np.ndarray:
     """(n,) int64: of each row the pairs of a label in its set and one outside whose decision values (n, k) do not put
     the first above the second; member (n, k) bool."""
-    # outside ones first among equals, so that they stand before the members that they are not below
-    first = np.argsort(member, axis=1, kind="stable")
-    order = np.take_along_axis(
-        first, np.argsort(-np.take_along_axis(values, first, axis=1), axis=1, kind="stable"), axis=1
-    )
-    sorted_member = np.take_along_axis(member, order, axis=1)
-    return (np.cumsum(~sorted_member, axis=1) * sorted_member).sum(axis=1)
+    rows, places = np.nonzero(member)
+    outside, own = np.where(member, -np.inf, values), values[rows, places]
+    wrong, step = np.zeros(len(values), np.int64), rows_of_piece(values.shape[1])
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        np.add.at(wrong, rows[part], (outside[rows[part]] >= own[part, None]).sum(axis=1))
+    return wrong
 
 
 def classes_of(values: np.ndarray) -> np.ndarray:

@@ -47,6 +47,10 @@ def contributions_wanted(n: int | None, description: ModelMeta, path: str | Loca
             f"{path}: has a kernel, so that its decision values are no sums over features; leave {option('explain')} "
             "out"
         )
+    if description.sparse is not None:
+        raise InputError(
+            f"{path}: keeps its weights one by one, by class, and not by row; leave {option('explain')} out"
+        )
     return n
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.files.paths import Location, location
 from blocksvm.model.solver_state import open_state
+from blocksvm.model.sparse_weights import kept_vectors
 from blocksvm.store.arrays import ENDS, read_names, read_range, require_length, write_array
 from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import damage_named, group, has, open_hdf5, read_meta
@@ -87,7 +88,12 @@ def strongest(path: str | Location, n: int) -> list[tuple[object, list[WeightedF
     d, n_vectors = meta.n_features, meta.n_vectors
     places = [np.empty(0, np.int64) for _ in range(n_vectors)]
     weights = [np.empty(0) for _ in range(n_vectors)]
-    for start, piece in saved.pieces("", "weights", np.float64):
+    if meta.sparse is not None:
+        with open_hdf5(path, "model") as file, damage_named(file):
+            for c, (own, of_own) in enumerate(kept_vectors(file, d)):
+                largest = np.lexsort((own, -np.abs(of_own)))[:n]
+                places[c], weights[c] = own[largest], of_own[largest]
+    for start, piece in saved.pieces("", "weights", np.float64) if meta.sparse is None else ():
         for c in range(start // (d + 1), (start + len(piece) - 1) // (d + 1) + 1):
             first, last = max(start, c * (d + 1)), min(start + len(piece), (c + 1) * (d + 1) - 1)
             part = piece[first - start : max(first, last) - start]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import SETS, Labels, label_text
+from blocksvm.base.labels import MOST_LABELS, SETS, Labels, label_text
 from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import side_by_side, width_of
 from blocksvm.conversion.feature_ids import IdIndex
@@ -58,6 +58,8 @@ class HeldOut:
         if sets:
             if source.label_kind != SETS or source.label_counts is None:
                 raise InputError(f"{source.name}: its rows have no sets of labels, as the training rows have")
+            if len(source.label_counts) > MOST_LABELS:
+                raise InputError(f"{source.name}: has more than {MOST_LABELS:,} distinct sets of labels; leave it out")
             self.member = membership([kind for kind, _ in source.label_counts], labels)
             labels = None
         elif labels is not None:

@@ -16,6 +16,7 @@ from blocksvm.model.model_file import Model
 from blocksvm.online.costs import CostMatrix
 
 SHOWN = 5  # labels that a sentence names
+TOPS = (1, 3, 5)  # so many labels of the largest values
 MOST_CLASSES = 50  # that get a line each
 EPSILON = float(np.finfo(np.float64).eps)  # probabilities are this far from 0 and 1 for a logarithm, as scikit-learn's
 
@@ -265,13 +266,17 @@ class SetMeasures:
     loss), and precision, recall and F1, of all decisions together (micro), of each label, and their mean (macro).  And
     of the labels' order by decision values: rows where every label of the set stands above all others, the share of the
     pairs of such two labels that are not in order (ranking loss, a mean over the rows; ties are not in order), and rows
-    whose first label is none of the set (one-error).  ranks: the values tell no more than this order."""
+    whose first label is none of the set (one-error).  And of the n labels of the largest values, the first of equals,
+    the share that is in the set (precision at n, a mean over the rows) and the share of the set that is among them
+    (recall at n, over the rows with a label).  ranks: the values tell no more than this order."""
 
     def __init__(self, labels: tuple, ranks: bool = False):
         self.labels = tuple(labels)
         self.ranks = ranks
         self.perfect = self.first_wrong = 0
         self.ranking_loss = 0.0
+        self.tops = [n for n in TOPS if n <= len(labels)]
+        self.in_top, self.recalled, self.with_label = {n: 0 for n in self.tops}, {n: 0.0 for n in self.tops}, 0
         self.place = {label: c for c, label in enumerate(self.labels)}
         self.right, self.predicted, self.true = (np.zeros(len(labels), np.int64) for _ in range(3))
         self.rows = self.labelled = self.exact = self.unknown = 0
@@ -290,6 +295,7 @@ class SetMeasures:
         values = scores.values[[i for i, _ in there]]
         predicted = sets_of(values, self.ranks)
         self._count_order(values, true)
+        self._count_tops(values.copy(), true, true.sum(axis=1) + others)
         self.labelled += len(there)
         self.unknown += int(others.sum())
         self.exact += int(((predicted == true).all(axis=1) & (others == 0)).sum())
@@ -302,6 +308,18 @@ class SetMeasures:
         self.perfect += int((wrong == 0).sum())
         self.ranking_loss += float((wrong / np.maximum(1, size * (true.shape[1] - size))).sum())
         self.first_wrong += int(np.count_nonzero(~true[np.arange(len(true)), values.argmax(axis=1)] & (size > 0)))
+
+    def _count_tops(self, values: np.ndarray, true: np.ndarray, size: np.ndarray) -> None:
+        """size (n,): of the rows' sets; the values are overwritten."""
+        rows, hits, some = np.arange(len(true)), np.zeros(len(true), np.int64), size > 0
+        self.with_label += int(np.count_nonzero(some))
+        for n in range(1, self.tops[-1] + 1):
+            best = values.argmax(axis=1)
+            hits += true[rows, best]
+            values[rows, best] = -np.inf
+            if n in self.tops:
+                self.in_top[n] += int(hits.sum())
+                self.recalled[n] += float((hits[some] / size[some]).sum())
 
     def by_class(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(precision, recall, F1) of each label (k,); nan where it was never predicted, never there, neither."""
@@ -321,7 +339,9 @@ class SetMeasures:
         figures |= {"micro_f1": 2.0 * right / (n_predicted + there)} if n_predicted + there else {}
         figures |= {"macro_f1": float(met.mean())} if len(met) else {}
         ranked = {"perfect_rankings": self.perfect, "ranking_loss": self.ranking_loss, "one_error": self.first_wrong}
-        return figures | {name: value / n for name, value in ranked.items()}
+        figures |= {name: value / n for name, value in ranked.items()}
+        figures |= {f"precision_at_{top}": self.in_top[top] / (top * n) for top in self.tops}
+        return figures | {f"recall_at_{top}": self.recalled[top] / max(1, self.with_label) for top in self.tops}
 
     def sentences(self) -> list[str]:
         figures = self.figures()
@@ -334,6 +354,9 @@ class SetMeasures:
         lines.append(f"micro F1 {micro:.6f}, macro F1 {macro:.6f}, Hamming loss {figures['hamming_loss']:.6f}")
         lines.append(f"perfect rankings {figures['perfect_rankings']:.6f}, ranking loss {figures['ranking_loss']:.6f}, "
                      f"one-error {figures['one_error']:.6f}")  # fmt: skip
+        for name in ("precision", "recall"):
+            at = ", ".join(f"{figures[f'{name}_at_{top}']:.6f}" for top in self.tops)
+            lines.append(f"{name} at {', '.join(map(str, self.tops))}: {at}")
         return lines + by_label(self.labels, *self.by_class(), self.true)
 
 

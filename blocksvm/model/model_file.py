@@ -1,7 +1,8 @@
 """Model files: weights by feature id, the state that a later run can start from, and a description of the training.
 
 /features   ids int64, in the source's order; idf, names and name_ends as in a store, where there are such
-/weights    float64, of all features, then of the constant one; of k > 2 classes k such vectors
+/weights    float64, of all features, then of the constant one; of k > 2 classes k such vectors; or in its place
+/sparse     those that are kept (model/sparse_weights.py)
 /state      of the solver, as in a checkpoint
 /support    of a machine with a kernel the rows that it stands on (problems/support_rows.py): indptr int64, indices
             int32 (the model's features), values, norms, coefficients float64
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,13 +38,14 @@ from blocksvm.model.decision_values import sets_of
 from blocksvm.model.feature_names import NamedRows, all_names, names_in, names_of, write_feature_names
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.solver_state import Piecewise, whole, write_state
+from blocksvm.model.sparse_weights import Kept, kept_in, read_sparse, write_sparse
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support_rows import Support
 from blocksvm.sources.matrix import rows_to_score
-from blocksvm.store.arrays import read_array, read_factors, require_length, write_array, write_arrays
+from blocksvm.store.arrays import read_array, read_factors, read_range, require_length, write_array, write_arrays
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import KernelMeta, ModelMeta
-from blocksvm.store.hdf5_files import create_group, damage_named, group, open_hdf5, read_meta, write_meta
+from blocksvm.store.hdf5_files import create_group, damage_named, group, has, open_hdf5, read_meta, write_meta
 from blocksvm.store.recipe import Recipe, recipe_of
 
 INT64 = np.dtype(np.int64)
@@ -54,7 +57,7 @@ IMPORTED = "imported"  # the status of a model of another program
 def save_model(
     path: Location,
     feature_ids: Callable[[int, int], np.ndarray],
-    weights: Piecewise,
+    weights: Piecewise | Kept,
     state: Mapping[str, Mapping[str, Piecewise]],
     meta: ModelMeta,
     overwrite: bool = True,
@@ -76,11 +79,27 @@ def save_model(
             write_feature_names(features, meta.n_features, names)
         if factors is not None:
             write_arrays(features, {"idf": factors})
-        content.append(write_array(file, "weights", weights.length, weights.dtype, weights.piece))
+        if isinstance(weights, Kept):
+            content.append(write_sparse(file, weights))
+        else:
+            content.append(write_array(file, "weights", weights.length, weights.dtype, weights.piece))
         write_state(file, state)
         if support is not None:
             content.append(write_support(file, support))
         write_meta(file, structs.replace(meta, content=b"".join(content).hex()))
+
+
+def save_parts(path: Location, parts: list[Location], meta: ModelMeta, overwrite: bool, stack: ExitStack) -> None:
+    """Write the model of all classes of several models, which have sparse weights of the same features."""
+    files = [stack.enter_context(open_hdf5(part, "model")) for part in parts]
+    features = group(files[0], "features")
+
+    def ids(start: int, stop: int) -> np.ndarray:
+        return read_range(features, "ids", INT64, start, stop)
+
+    names = features if has(features, "names") else None
+    factors = read_factors(files[0], meta.n_features) if has(features, "idf") else None
+    save_model(path, ids, kept_in(files), {}, meta, overwrite, None, names, factors)
 
 
 def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
@@ -99,9 +118,7 @@ def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False, rank
         return values
     if sets:
         tuples = np.empty(len(values), dtype=object)
-        tuples[:] = [
-            tuple(label for label, member in zip(labels, row, strict=True) if member) for row in sets_of(values, ranks)
-        ]
+        tuples[:] = [tuple(labels[c] for c in np.flatnonzero(row).tolist()) for row in sets_of(values, ranks)]
         return tuples
     chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0.0).astype(np.int64)
     return np.array(labels)[chosen]
@@ -114,9 +131,10 @@ class Model:
     feature_ids (d,) int64 in no particular order; weights (d,) float64; intercept: value times weight of the constant
     feature; labels (negative, positive), numbers or strings, or () where targets are real numbers; meta: settings,
     certificate, versions.  Of k > 2 classes: weights (k, d), intercept (k,), labels the k classes, rising; the
-    same where rows have sets of k labels.  support: of a machine with a kernel, the rows that it stands on, whose
-    indices are places in feature_ids; the weights are then 0.  rows: those that a model without a file was trained on;
-    folder: where the file of one of a table or texts in memory is, as long as this is.
+    same where rows have sets of k labels.  Of a model that keeps its weights one by one a scipy.sparse.csr_matrix of
+    (k, d), k = 1 for two classes; ``dense`` is an array (k, d) in any case.  support: of a machine with a kernel, the
+    rows that it stands on, whose indices are places in feature_ids; the weights are then 0.  rows: those that a model
+    without a file was trained on; folder: where the file of one of a table or texts in memory is, as long as this is.
 
         >>> model = blocksvm.load_model("model.h5")
         >>> model
@@ -128,7 +146,7 @@ class Model:
 
     path: str
     feature_ids: np.ndarray
-    weights: np.ndarray
+    weights: Any
     intercept: float | np.ndarray
     labels: tuple
     meta: ModelMeta
@@ -157,6 +175,10 @@ class Model:
     def bits(self) -> int | None:
         """Where the model's features are hashes of ids: their bits; feature_ids are then the hashes."""
         return self.recipe.bits
+
+    @property
+    def dense(self) -> np.ndarray:
+        return np.atleast_2d(self.weights if self.meta.sparse is None else self.weights.toarray())
 
     @property
     def recipe(self) -> Recipe:
@@ -191,22 +213,26 @@ class Model:
         require_scores(self.meta, self.path or "the model")
         if self.support is not None:
             return self._expanded(X, self.support)
-        columns = np.zeros((X.shape[1], *self.weights.shape[:-1]))
         if self.bits is not None:
             index = IdIndex(len(self.feature_ids)).fill([(0, self.feature_ids)])
             positions = index.find(hashed(np.arange(X.shape[1]), self.bits))
-            columns[positions >= 0] = self.weights[..., positions[positions >= 0]].T
+            known = np.flatnonzero(positions >= 0)
+            positions = positions[known]
         else:
-            known = self.feature_ids < X.shape[1]
-            positions = np.flatnonzero(known)
-            columns[self.feature_ids[known]] = self.weights[..., known].T
-        if len(self.feature_ids) and X.shape[1] and not (positions >= 0).any():
+            positions = np.flatnonzero(self.feature_ids < X.shape[1])
+            known = self.feature_ids[positions]
+        if len(self.feature_ids) and X.shape[1] and not len(known):
             warnings.warn(
                 f"{self.path or 'the model'} knows no feature of X, whose columns are feature ids from 0 to "
                 f"{X.shape[1] - 1:,}, so that all rows score alike; of a model of text give text to blocksvm predict",
                 InputWarning,
                 stacklevel=2,
             )
+        if self.meta.sparse is not None:
+            values = (X[:, known] @ self.weights[:, positions].T).toarray() + self.intercept
+            return values if len(self.labels) > 2 or self.multilabel else values[:, 0]
+        columns = np.zeros((X.shape[1], *self.weights.shape[:-1]))
+        columns[known] = self.weights[..., positions].T
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
 
     def _in_memory(self, X) -> tuple | None:
@@ -276,9 +302,13 @@ class Model:
         """Write the model file again from the one that was loaded."""
         with open_hdf5(self.path, "model") as file, damage_named(file):
             ids = read_array(group(file, "features"), "ids", INT64, None)
-            weights = read_array(file, "weights", FLOAT64, None)
-            w = weights.reshape(-1, len(ids) + 1)[:, :-1] if len(weights) % (len(ids) + 1) == 0 else weights
-            if not (np.array_equal(ids, self.feature_ids) and np.array_equal(w, np.atleast_2d(self.weights))):
+            if self.meta.sparse is not None:
+                same = read_meta(file).content == self.meta.content
+            else:
+                weights = read_array(file, "weights", FLOAT64, None)
+                w = weights.reshape(-1, len(ids) + 1)[:, :-1] if len(weights) % (len(ids) + 1) == 0 else weights
+                same = np.array_equal(ids, self.feature_ids) and np.array_equal(w, np.atleast_2d(self.weights))
+            if not same:
                 raise InputError(f"{self.path}: is no longer the model that was loaded; load it again")
             with create_hdf5(target, "model", overwrite) as copy:
                 for name in file:
@@ -342,13 +372,18 @@ def load_model(path: str | Location, loss=None) -> Model:
         meta = read_meta(file)
         d = meta.n_features
         ids = read_array(group(file, "features"), "ids", INT64, d)
-        weights = read_array(file, "weights", FLOAT64, meta.n_vectors * (d + 1))
+        weights = read_array(file, "weights", FLOAT64, meta.n_vectors * (d + 1)) if meta.sparse is None else np.empty(0)
+        kept = None if meta.sparse is None else read_sparse(file, meta)
         support = read_support(file, meta)
     if not np.isfinite(weights).all():
         raise InputError(f"{path}: a weight is not a number; train the model again")
     if d and (ids.min() < 0 or not distinct(ids)):
         raise InputError(f"{path}: a feature's id is below 0 or there twice; train the model again")
-    return make_model(os.fspath(path), ids, weights, meta, support)
+    if kept is None:
+        return make_model(os.fspath(path), ids, weights, meta, support)
+    intercept = kept[:, -1].toarray()[:, 0] * meta.bias
+    return Model(os.fspath(path), ids, kept[:, :-1], intercept if len(intercept) > 1 else float(intercept[0]),
+                 tuple(meta.labels), meta)  # fmt: skip
 
 
 def distinct(ids: np.ndarray) -> bool:

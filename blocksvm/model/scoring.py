@@ -44,9 +44,11 @@ from blocksvm.model.model_file import (
     load_model,
     support_bytes,
 )
+from blocksvm.model.sparse_weights import BY_FEATURE_BYTES, ENTRY_BYTES, WeightsByFeature
 from blocksvm.problems.expansion import Expansion
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import largest_chunk_bytes
+from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import MAKERS, open_hdf5, text_attribute
 from blocksvm.store.reader import Store
 
@@ -199,7 +201,7 @@ class TextScorer(Scorer):
         self.budget.take("decision values", n_pieces * values)
         self._explain_by(model)
         # ids stay for the look-up; while the index is filled there are two copies of them
-        need = 8 * width_of(n_vectors) * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
+        need = weight_bytes(description, d + 2) + bytes_of_reading(description) + 8 * d + IdIndex.n_bytes(d)
         need += support_bytes(description.kernel, d)
         need += FACTOR_BYTES * d * bool(description.text.factor)
         self.budget.reserve("the model", need)
@@ -218,9 +220,12 @@ class TextScorer(Scorer):
         self.budget.take("the model", self.index.more_bytes)
         self.factors = factors_of_model(model, self.index.find) if self.recipe.factor else None
         # unseen features point at a weight of 0, the last entry is the constant
-        w = side_by_side(n_vectors, d + 2)
-        w[:, :-2] = loaded.weights
-        w[:, -1:] = np.expand_dims(loaded.intercept, -1)
+        if description.sparse is not None:
+            w = WeightsByFeature(loaded.weights, np.atleast_1d(loaded.intercept), np.arange(d), d + 1)
+        else:
+            w = side_by_side(n_vectors, d + 2)
+            w[:, :-2] = loaded.weights
+            w[:, -1:] = np.expand_dims(loaded.intercept, -1)
         self._take_model(loaded, w, np.arange(d), d)
 
     def scores(self, inputs: list[str] | None = None) -> Iterator[Scores]:
@@ -272,7 +277,7 @@ class TextScorer(Scorer):
         positions = self.index.find(batch.ids)
         unknown = positions < 0
         self.coverage.count(len(positions), int(np.count_nonzero(unknown)))
-        positions[unknown] = self.w.shape[-1] - 2
+        positions[unknown] = self.description.n_features
         labels = batch.label_array().copy()  # its memory is used again
         for rows, values, contributions in self._values(Entries(batch.indptr, positions, batch.values)):
             of_rows = values[0].copy() if len(values) == 1 else values.T.copy()
@@ -312,8 +317,8 @@ class StoreScorer(Scorer):
         self.row_bytes = 8 + 8 + 8 + 4 + (8 * self.n_values if with_values else 0)
         self.row_bytes += 16 * n_explained + 8 * (n_explained > 0)
         with Store(path) as store:
-            need = (8 + 8 * n_vectors) * (d + 1) + IdIndex.n_bytes(d)
-            need += (8 * width_of(n_vectors) + 1) * (store.n_features + 1)
+            of_store = weight_bytes(description, store.n_features + 1)
+            need = 8 * (d + 1) + bytes_of_reading(description) + IdIndex.n_bytes(d) + of_store + store.n_features + 1
             need += (
                 GATHERED_BYTES
                 + support_bytes(description.kernel, store.n_features)
@@ -341,7 +346,7 @@ class StoreScorer(Scorer):
             self._explain_by(path)
             self.some_unknown = bool(self.unknown.any())
             self.arena_bytes = largest_chunk_bytes(store)
-            self.budget.take("weights", (8 * width_of(n_vectors) + 1) * (store.n_features + 1))
+            self.budget.take("weights", of_store + store.n_features + 1)
             chunk = self.arena_bytes + 48 * int(store.chunks.n_rows.max())
             chunk += 2 * int(store.chunks.nnz.max()) * self.some_unknown
             values = piece_bytes(n_vectors, 2 * n_explained)
@@ -494,8 +499,9 @@ def _matched_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray
     """
     bits = check_hashes(model, store)
     index = IdIndex(len(model.feature_ids)).fill([(0, model.feature_ids)])
-    places = np.full(0 if model.support is None else len(model.feature_ids), -1)
-    theirs = np.atleast_2d(model.weights)
+    sparse = model.meta.sparse is not None
+    places = np.full(len(model.feature_ids) if sparse or model.support is not None else 0, -1)
+    theirs = [] if sparse else np.atleast_2d(model.weights)
     gathered, unknown = side_by_side(len(theirs), store.n_features + 1), np.ones(store.n_features, bool)
     for start, ids in store.feature_id_pieces():
         positions = index.find(ids if bits is not None else hashed(ids, model.bits))
@@ -505,8 +511,25 @@ def _matched_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray
             places[positions[known]] = start + known
         for mine, weights in zip(gathered, theirs, strict=True):
             mine[start + known] = weights[positions[known]]
+    if sparse:
+        intercepts = np.atleast_1d(model.intercept)
+        return WeightsByFeature(model.weights, intercepts, places, store.n_features), places, unknown
     gathered[:, -1] = model.intercept
     return gathered, places, unknown
+
+
+def weight_bytes(description: ModelMeta, n_features: int) -> int:
+    """Memory for a model's weights by so many features."""
+    if description.sparse is not None:
+        return BY_FEATURE_BYTES * description.sparse.n_weights + 8 * (n_features + description.n_vectors)
+    return 8 * width_of(description.n_vectors) * n_features
+
+
+def bytes_of_reading(description: ModelMeta) -> int:
+    """Besides, while they are made of those in the file."""
+    if description.sparse is not None:
+        return ENTRY_BYTES * description.sparse.n_weights + 16 * (description.n_features + description.n_vectors)
+    return 8 * description.n_vectors * (description.n_features + 1)
 
 
 def check_hashes(model: Model, store: Store) -> int | None:

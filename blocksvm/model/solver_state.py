@@ -105,8 +105,10 @@ def open_state(path: str | Location) -> SavedState:
         lengths: dict[str, dict[str, int]] = {}
         if isinstance(meta, ModelMeta):
             ids = require_length(group(file, "features"), "ids", None)
-            lengths[""] = {"weights": require_length(file, "weights", None), "ids": ids}
-            if ids != meta.n_features or lengths[""]["weights"] != meta.n_vectors * (ids + 1):
+            lengths[""] = {"ids": ids}
+            if meta.sparse is None:
+                lengths[""]["weights"] = require_length(file, "weights", None)
+            if ids != meta.n_features or lengths[""].get("weights") not in (None, meta.n_vectors * (ids + 1)):
                 raise ValueError("its weights are not as many as its description says")
         state = group(file, "state")
         for space in state:

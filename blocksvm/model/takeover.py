@@ -145,7 +145,7 @@ class InitialModels:
     def prior_weights(self, n_features: int, bias: float) -> np.ndarray:
         """The prior's weights (n_vectors * (n_features + 1),), its intercept as weight of the constant feature."""
         model = load_model(self.prior)
-        weights = np.atleast_2d(model.weights)
+        weights = model.dense
         intercepts = np.atleast_1d(model.intercept)
         if intercepts.any() and bias == 0.0:
             raise InputError(f"{self.prior}: has an intercept, but there is no constant feature; give {option('bias')}")

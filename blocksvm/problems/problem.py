@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import MOST_LABELS, SETS, Labels, label_text, listed, members_of, require_labels
+from blocksvm.base.labels import MOST_LABELS, MOST_SETS, SETS, Labels, label_text, listed, members_of, require_labels
 from blocksvm.base.settings import Settings
 from blocksvm.losses import get_loss
 from blocksvm.losses.loss import Loss
@@ -315,18 +315,14 @@ def weights_of_labels(sums: np.ndarray, member: np.ndarray) -> np.ndarray:
     return totals
 
 
-def kinds_of(source: Source) -> tuple[Labels, np.ndarray | None, np.ndarray]:
-    """(labels, member, sums): whether rows of each kind (their code, ``Block.y``) have each label, (m, k) bool, or None
-    where each label is a kind of its own, and the sum (m,) of the weights of the rows of each kind.  InputError where a
-    source has not two labels or more."""
+def labels_learned(source: Source) -> tuple[Labels, np.ndarray]:
+    """(labels, sums): the labels of a source, and the sum (m,) of the weights of the rows of each kind: of each label,
+    or of each distinct set.  InputError where it has not two labels or more."""
     if source.label_kind != SETS:
         require_labels(source)
-        sums = np.array(sums_by_class(source, source.labels), dtype=np.float64)
-        return source.labels, None, sums
+        return source.labels, np.array(sums_by_class(source, source.labels), dtype=np.float64)
     if source.label_counts is None:
-        raise InputError(
-            f"{source.name}: has more than {MOST_LABELS:,} distinct sets of labels; at most that many are accepted"
-        )
+        raise too_many_sets(source, MOST_SETS)
     if source.n_unlabelled:
         raise InputError(
             f"{source.name}: {source.n_unlabelled:,} of its {source.n_samples:,} rows have no set of labels, not even "
@@ -335,9 +331,23 @@ def kinds_of(source: Source) -> tuple[Labels, np.ndarray | None, np.ndarray]:
     labels = Labels(members_of(source.label_counts))
     if len(labels.values) < 2:
         raise InputError(f"{source.name}: its sets have {len(labels.values)} label in all; training needs two or more")
-    kinds = [kind for kind, _ in source.label_counts]
     sums = source.label_weights or [count for _, count in source.label_counts]
-    return labels, membership(kinds, labels), np.array(sums, dtype=np.float64)
+    return labels, np.array(sums, dtype=np.float64)
+
+
+def kinds_of(source: Source) -> tuple[Labels, np.ndarray | None, np.ndarray]:
+    """The same, with ``member`` between them: whether rows of each kind (their code, ``Block.y``) have each label, (m,
+    k) bool, or None where each label is a kind of its own.  InputError where there are too many kinds for codes."""
+    labels, sums = labels_learned(source)
+    if source.label_kind != SETS:
+        return labels, None, sums
+    if len(sums) > MOST_LABELS:
+        raise too_many_sets(source, MOST_LABELS)
+    return labels, membership([kind for kind, _ in source.label_counts or ()], labels), sums
+
+
+def too_many_sets(source: Source, most: int) -> InputError:
+    return InputError(f"{source.name}: has more than {most:,} distinct sets of labels; at most that many are accepted")
 
 
 def membership(sets: Sequence, labels: Labels) -> np.ndarray:

@@ -264,6 +264,14 @@ class StreamProgressMeta(Struct):
     unlabelled: Size = 0
 
 
+class SparseMeta(Struct):
+    """Weights that are kept one by one: how many; and those that were left out, being smaller than ``drop_below``."""
+
+    n_weights: Size
+    n_dropped: Size = 0
+    drop_below: float = 0.0
+
+
 class ModelMeta(RunMeta, kw_only=True):
     """bias: value of the constant feature; status: how the run ended, 'stream' or 'imported'; outer_of_weights: where
     the weights are those of an earlier outer iteration; radius: of a model of rows without labels; columns, label_type:
@@ -286,6 +294,7 @@ class ModelMeta(RunMeta, kw_only=True):
     ranks: bool = False
     calibration: Calibration | None = None
     kernel: KernelMeta | None = None
+    sparse: SparseMeta | None = None
     idf_fingerprint: str | None = None
     holdout_fingerprint: str | None = None
     set_passes: list[Size] = []

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 from xxhash import xxh3_128_hexdigest
 
-from blocksvm.base.labels import MOST_LABELS, STRINGS, kind_of
+from blocksvm.base.labels import MOST_LABELS, MOST_SETS, SETS, STRINGS, kind_of
 from blocksvm.kernels.rows import HEADER, HOT
 from blocksvm.sources.block import WORD_BYTES
 from blocksvm.sources.block_kernels import pack_rows
@@ -320,12 +320,15 @@ class RowCounts:
             if not math.isnan(label):
                 self.label_counts[label] = self.label_counts.get(label, 0) + count
                 self.label_weights[label] = self.label_weights.get(label, 0.0) + weight
-        if len(self.label_counts) > MOST_LABELS:
+        if len(self.label_counts) > MOST_SETS:
             self.label_counts = None
 
     def labels(self, table: tuple | None) -> list | None:
         """Each label with its rows, rising; None where there are too many.  table: the labels, where they are not
         numbers."""
+        sets = table and kind_of(table[0]) == SETS
+        if self.label_counts is not None and len(self.label_counts) > MOST_LABELS and not sets:
+            self.label_counts = None
         if self.label_counts is None:
             return None
         counts = sorted(self.label_counts.items())

@@ -15,11 +15,12 @@ from blocksvm.base.errors import InputError
 from blocksvm.files.paths import Location
 from blocksvm.model.feature_names import names_of
 from blocksvm.model.model_file import describe_model, describe_support, factors_of_source, save_model
-from blocksvm.model.solver_state import describe_checkpoint, open_state, save_checkpoint, whole
+from blocksvm.model.solver_state import Piecewise, describe_checkpoint, open_state, save_checkpoint, whole
+from blocksvm.model.sparse_weights import Kept, kept_of
 from blocksvm.model.versions import versions
 from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.solver import State
-from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, StoreMeta, typed
+from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, SparseMeta, StoreMeta, typed
 from blocksvm.store.recipe import recipe_of
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress, Result, Tally
@@ -132,19 +133,26 @@ def save_result(
     feature_ids: Callable[[int, int], np.ndarray] | None = None,
     overwrite: bool = True,
     calibration: dict | None = None,
-) -> None:
+    drop_below: float | None = None,
+) -> SparseMeta | None:
     """Write the model file; feature_ids(start, stop) where the source may be closed.
 
     A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can
     start from it; a learner's whole state, so that it can go on.  calibration: how decision values become
-    probabilities.
+    probabilities.  drop_below: the weights are kept one by one, without those that are smaller and without a state;
+    returns their numbers.
     """
+    weights: Piecewise | Kept = whole(result.w)
     kept = {plan.namespace: {a.name: whole(state[a.name]) for a in plan.solver.state_arrays if a.in_model}}
     ids = feature_ids or (lambda start, stop: plan.initial_models.feature_ids(plan.source, start, stop))
     description = describe_result(plan, state, result, calibration)
+    if drop_below is not None:
+        weights, kept = kept_of(result.w.reshape(plan.solver.n_vectors, -1), drop_below), {}
+        description.sparse = SparseMeta(int(weights.ends[-1]), weights.n_dropped, drop_below)
     factors = None if plan.solver.n_features else factors_of_source(plan.source, plan.n_features)
     with nullcontext() if plan.solver.n_features else names_of(plan.source) as names:
-        save_model(path, ids, whole(result.w), kept, description, overwrite, result.support, names, factors)
+        save_model(path, ids, weights, kept, description, overwrite, result.support, names, factors)
+    return description.sparse
 
 
 def is_result_of(model: Path, checkpoint: Location, settings: TrainSettings) -> bool:

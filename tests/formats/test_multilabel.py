@@ -196,8 +196,36 @@ def test_measures_are_those_of_scikit_learn():
     loss = metrics.hamming_loss(true, said)
     assert lines[1] == f"micro F1 {micro:.6f}, macro F1 {macro:.6f}, Hamming loss {loss:.6f}"
     precision, recall, f1, rows = metrics.precision_recall_fscore_support(true, said)
-    for k, line in enumerate(lines[4:]):
+    for k, line in enumerate(lines[6:]):
         assert line.split() == [labels[k], f"{precision[k]:.4f}", f"{recall[k]:.4f}", f"{f1[k]:.4f}", str(rows[k])]
+
+
+@pytest.mark.parametrize("k", [4, 7])
+def test_precision_and_recall_at_n_and_the_order_are_those_of_their_formulas(k):
+    """Also where decision values are equal, of which the first label's counts; and a label that the model lacks."""
+    rng = np.random.default_rng(k)
+    values, true = rng.integers(-2, 3, (40, k)).astype(float), rng.random((40, k)) < 0.3
+    own = np.empty(40, dtype=object)
+    own[:] = [tuple(np.flatnonzero(row).tolist()) for row in true]
+    own[3] = (*own[3], 99)
+    measures = SetMeasures(tuple(range(k)))
+    for part in (slice(0, 9), slice(9, 40)):
+        measures.count(Scores(values[part], None, own[part]))
+    figures = measures.figures()
+    assert [name for name in figures if "precision_at" in name] == [f"precision_at_{n}" for n in (1, 3, 5) if n <= k]
+    for n in (n for n in (1, 3, 5) if n <= k):
+        first = [sorted(range(k), key=lambda c: (-row[c], c))[:n] for row in values]
+        hits = np.array([len(set(a) & set(b)) for a, b in zip(first, own, strict=True)])
+        size = np.array([len(b) for b in own])
+        assert figures[f"precision_at_{n}"] == pytest.approx(np.mean(hits / n))
+        assert figures[f"recall_at_{n}"] == pytest.approx(np.mean(hits[size > 0] / size[size > 0]))
+    wrong = [
+        sum(z[a] <= z[b] for a in np.flatnonzero(t) for b in np.flatnonzero(~t))
+        for z, t in zip(values, true, strict=True)
+    ]
+    pairs = np.maximum(1, true.sum(axis=1) * (~true).sum(axis=1))
+    assert figures["ranking_loss"] == pytest.approx(np.mean(np.array(wrong) / pairs))
+    assert figures["perfect_rankings"] == np.mean(np.array(wrong) == 0)
 
 
 def test_what_cannot_be_is_refused(store, tmp_path):

@@ -1,0 +1,127 @@
+"""Weights that a model keeps one by one: of many classes, and where small ones are left out.
+
+/sparse    ends int64 (k,), features int32 and values float64 (m,): class c has the weights ends[c - 1] .. ends[c] - 1,
+           of features by their places in /features, rising, d for the constant one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import h5py
+import numpy as np
+from scipy import sparse
+
+from blocksvm.kernels.columns import sparse_values
+from blocksvm.kernels.rows import Entries
+from blocksvm.store.arrays import read_array, read_range, write_array, write_arrays
+from blocksvm.store.descriptions import ModelMeta
+from blocksvm.store.hdf5_files import create_group, group
+
+PLACES, WEIGHTS, ENDS = np.dtype(np.int32), np.dtype(np.float64), np.dtype(np.int64)
+ENTRY_BYTES, BY_FEATURE_BYTES = 30, 12  # of a weight while it is read and put in its place, and there
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The weights that are kept of k vectors, made piece by piece: ends (k,) int64 as in the file; part(name, start,
+    stop): some of the 'features' or 'values'; n_dropped: how many others there were."""
+
+    ends: np.ndarray
+    part: Callable[[str, int, int], np.ndarray]
+    n_dropped: int
+
+
+def kept_of(w: np.ndarray, least: float) -> Kept:
+    """Of w (k, d + 1) the weights of at least this size, and that of the constant feature; none that are 0."""
+
+    def places(c: int) -> np.ndarray:
+        kept = np.abs(w[c]) >= least if least > 0.0 else w[c] != 0.0
+        kept[-1] = w[c, -1] != 0.0
+        return np.flatnonzero(kept)
+
+    ends = np.cumsum([len(places(c)) for c in range(len(w))])
+
+    def part(name: str, start: int, stop: int) -> np.ndarray:
+        first, last = np.searchsorted(ends, [start, stop - 1], side="right").tolist()
+        found = [(c, places(c)) for c in range(first, last + 1)]
+        begin = int(ends[first]) - len(found[0][1])
+        arrays = [own if name == "features" else w[c, own] for c, own in found]
+        return np.concatenate(arrays)[start - begin : stop - begin]
+
+    return Kept(ends, part, sum(int(np.count_nonzero(v)) for v in w) - int(ends[-1]))
+
+
+def kept_in(files: list[h5py.File]) -> Kept:
+    """Of the classes of several models, one after the other."""
+    ends = [read_array(group(file, "sparse"), "ends", ENDS, None) for file in files]
+    begins = np.cumsum([0, *(own[-1] for own in ends)])
+
+    def part(name: str, start: int, stop: int) -> np.ndarray:
+        pieces = []
+        for file, begin, end in zip(files, begins[:-1].tolist(), begins[1:].tolist(), strict=True):
+            low, high = max(start, begin), min(stop, end)
+            if low < high:
+                dtype = PLACES if name == "features" else WEIGHTS
+                pieces.append(read_range(group(file, "sparse"), name, dtype, low - begin, high - begin))
+        return np.concatenate(pieces)
+
+    return Kept(np.concatenate([own + begin for own, begin in zip(ends, begins, strict=False)]), part, 0)
+
+
+def write_sparse(file: h5py.File, kept: Kept) -> bytes:
+    """Write them into a model file; returns their xxHashes."""
+    arrays, n = create_group(file, "sparse"), int(kept.ends[-1])
+    digests = [
+        write_array(arrays, name, n, dtype, lambda start, stop, name=name: kept.part(name, start, stop))
+        for name, dtype in (("features", PLACES), ("values", WEIGHTS))
+    ]
+    return b"".join([*digests, write_arrays(arrays, {"ends": kept.ends})])
+
+
+def read_sparse(file: h5py.File, meta: ModelMeta) -> sparse.csr_matrix:
+    """(k, d + 1): of each vector of weights those that are kept; ValueError where they are damaged."""
+    assert meta.sparse is not None
+    arrays, m, k = group(file, "sparse"), meta.sparse.n_weights, meta.n_vectors
+    ends = np.append(0, read_array(arrays, "ends", ENDS, k))
+    features = read_array(arrays, "features", PLACES, m)
+    values = read_array(arrays, "values", WEIGHTS, m)
+    sound = ends[-1] == m and (np.diff(ends) >= 0).all() and np.isfinite(values).all()
+    if not sound or (m and not (0 <= features.min() and features.max() <= meta.n_features)):
+        raise ValueError("its sparse weights contradict each other")
+    return sparse.csr_matrix((values, features, ends), shape=(k, meta.n_features + 1))
+
+
+def kept_vectors(file: h5py.File, n_features: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(places, weights) of the features of each class, one class in memory at a time."""
+    arrays = group(file, "sparse")
+    for begin, end in pairwise([0, *read_array(arrays, "ends", ENDS, None).tolist()]):
+        places, weights = (
+            read_range(arrays, "features", PLACES, begin, end),
+            read_range(arrays, "values", WEIGHTS, begin, end),
+        )
+        yield places[places < n_features], weights[places < n_features]
+
+
+class WeightsByFeature:
+    """The weights of k classes, of each feature those that are not 0, as rows are scored by them."""
+
+    def __init__(self, weights: sparse.csr_matrix, intercepts: np.ndarray, places: np.ndarray, n_features: int):
+        """weights (k, d); places (d,): of the model's features among the rows' ``n_features``, -1 for none."""
+        indices, data, ends = places.astype(np.int32)[weights.indices], weights.data, weights.indptr
+        known = indices >= 0
+        if not known.all():
+            ends = np.append(0, np.cumsum(known))[ends]
+            indices, data = indices[known], data[known]
+        by_feature = sparse.csr_matrix((data, indices, ends), shape=(weights.shape[0], n_features)).tocsc()
+        self.intercepts, self.shape = intercepts, (len(intercepts), n_features)
+        self.arrays = by_feature.indptr.astype(np.int64), by_feature.indices.astype(np.int32), by_feature.data
+
+    def __len__(self) -> int:
+        return len(self.intercepts)
+
+    def fill(self, entries: Entries, values: np.ndarray) -> None:
+        """The decision values (n, k) of plain rows."""
+        sparse_values(entries, *self.arrays, self.intercepts, values)
