@@ -434,7 +434,8 @@ class StoreScorer(Scorer):
         step = rows_of_piece(k + 2 * n)
         for start in range(0, len(sources), step):
             part = slice(start, start + step)
-            values = None if all_values is None else all_values[part, 0] if k == 1 else all_values[part]
+            # a copy: whoever has these at the next range would keep all of this one's
+            values = None if all_values is None else (all_values[part, 0] if k == 1 else all_values[part]).copy()
             contributions = Contributions(*(array[part] for array in explained)) if n else None
             yield Scores(values, classes[part], store.coding.labels_of_rows(labels[part]), contributions)
 

@@ -34,6 +34,7 @@ from blocksvm.training.record import Result
 from blocksvm.training.settings import TrainSettings
 
 STATE_SHARE = 0.5  # of the memory, for the state of a group: the rest is left to its rows
+SET_BYTES = 500  # of a distinct set in tables of its rows and of a group
 STATE = ("weights", "alpha", "sides of the classes")
 
 
@@ -168,7 +169,8 @@ class ClassGroups:
         group = of_labels(self.source, self.labels, first, stop)
         if group is None:
             raise TooLittleMemory(self.settings.memory, {})
-        return Plan(group, self._settings(first, stop), resume=resume)
+        besides = {"sets of labels": SET_BYTES * len(self.source.label_counts or ())}
+        return Plan(group, self._settings(first, stop), resume=resume, besides=besides)
 
     def add(self, plan: Plan, state: State, result: Result) -> None:
         """Write the part of a group whose run has ended."""
@@ -226,9 +228,9 @@ def rare_labels(source: Source) -> str:
             weights[label] = weights.get(label, 0.0) + weight
     without = sorted(label for label in rows if not weights[label] > 0.0)
     alone = sorted(label for label in rows if rows[label] == 1 and weights[label] > 0.0)
-    told = (("no row that counts", without), ("one row alone", alone))
+    told = (("without a row that counts", without), ("of one row alone", alone))
     return "; ".join(
-        f"of {len(rows):,} labels {len(labels):,} have {what} ({listed(labels[:5])}{', ...' if labels[5:] else ''})"
+        f"labels {what}: {len(labels):,} of {len(rows):,} ({listed(labels[:5])}{', ...' if labels[5:] else ''})"
         for what, labels in told
         if labels
     )

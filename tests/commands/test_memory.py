@@ -151,6 +151,27 @@ def test_predicting_a_thousand_classes_stays_within_the_budget(many_classes, tmp
 
 
 @pytest.mark.process
+def test_groups_of_classes_stay_within_the_budget(tmp_path):
+    """The dual variables of all classes would take 290 MB, and their decision values for all rows as much."""
+    rng = np.random.default_rng(2)
+    labels, columns = (
+        rng.integers(0, 3000, (12_000, 3)),
+        np.sort(rng.integers(0, 100, (12_000, 5)) + np.arange(0, 500, 100)),
+    )
+    lines = [
+        f"{','.join(map(str, set(own)))} {' '.join(f'{j}:1' for j in row)}\n"
+        for own, row in zip(labels.tolist(), columns.tolist(), strict=True)
+    ]
+    store = make_store(tmp_path, "".join(lines), format="multilabel")
+    given = ("--memory", "50MB")
+    peak, err = peak_of(store, tmp_path / "m.h5", *given, "--max-outer", "1", "--bias", "1", "--drop-below", "0.1")
+    assert err.count("classes 1") > 1
+    assert peak <= 50_000_000 + BESIDES
+    peak, _ = peak_of(tmp_path / "m.h5", store, tmp_path / "p.txt", *given, "--threads", "1", module="predict")
+    assert peak <= 50_000_000 + BESIDES
+
+
+@pytest.mark.process
 def test_predictions_of_many_rows_are_not_held_as_text(tmp_path):
     """A million rows: as text, with the numbers that it is made of, they take some 250 MB."""
     store = written_store(tmp_path / "rows.h5", 100, 2, 1000)

@@ -146,14 +146,14 @@ def test_small_weights_are_left_out(stores, tmp_path, succeeds):
 
 def test_labels_of_few_rows_are_told_and_what_a_group_has_not_is_refused(stores, tmp_path, capsys, succeeds):
     _, _, err = succeeds(train_main, stores["sets"], tmp_path / "m.h5", *SMALL)
-    assert "note: of 90 labels 1 have one row alone (l89)" in err
+    assert "note: labels of one row alone: 1 of 90 (l89)" in err
     weights = tmp_path / "w.txt"
     weights.write_text("0\n1\n1\n1\n1\n")
     store = make_store(
         tmp_path, "a 1:1\nb 2:1\nc 3:1\nb 1:2\nc 1:3\n", name="few", format="svmlight-named", weights=str(weights)
     )
     _, _, err = succeeds(train_main, store, tmp_path / "few-model.h5")
-    assert "note: of 3 labels 1 have no row that counts (a)" in err
+    assert "note: labels without a row that counts: 1 of 3 (a)" in err
     for option in (("--valid", stores["sets"]), ("--prior", tmp_path / "m.h5"), ("--log", tmp_path / "t")):
         code, _, err = run_in_process(capsys, train_main, stores["sets"], tmp_path / "n.h5", *SMALL, *option)
         assert (code, f"{option[0]}: is for classes that --memory holds together" in err) == (2, True)
