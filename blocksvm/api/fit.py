@@ -109,7 +109,7 @@ def fit(
         more = {"on_event": on_event, "stop": stop, "valid": valid, "start_from": start_from, "prior": prior}
         if y is not None:
             settings["text"] = "text"
-        return _fit_table(table, sample_weight, settings, more | {"cluster": cluster})
+        return fit_table(table, sample_weight, settings, more | {"cluster": cluster})
     if hasattr(rows, "read_block"):
         if y is not None or sample_weight is not None:
             raise InputError(f"{rows.name}: has labels and weights of its own; leave y and sample_weight out")
@@ -158,19 +158,24 @@ def _table_of(rows, y):
     return table_of_texts(texts, np.asarray(y).tolist() if hasattr(y, "dtype") else y)
 
 
-def _fit_table(table, sample_weight, settings, more) -> Fitted:
+def fit_table(table, sample_weight, settings, more) -> Fitted:
     """``fit`` on a store that is made of a table; the model lies beside it."""
     of_rows = {name: settings.pop(name) for name in (*RowSettings.__annotations__, "temp") if name in settings}
     folder = TemporaryFolder(of_rows.pop("temp", None))
     store, model = Path(folder.name, "rows.h5"), Path(folder.name, "model.h5")
     shared = {name: settings[name] for name in ("memory", "seed", "n_jobs") if name in settings}
     if sample_weight is not None:
-        of_rows["weights"] = Path(folder.name, "weights.txt")
-        np.savetxt(of_rows["weights"], np.asarray(sample_weight, np.float64), fmt="%.17g")
+        of_rows["weights"] = write_weights(Path(folder.name, "weights.txt"), sample_weight)
     write_store(table, store, **of_rows, **shared)
     fitted = fit(Store(store), **more, **settings)
     fitted.save(model)
     return replace(fitted, model=replace(load_model(model), folder=folder))
+
+
+def write_weights(path: Path, weights) -> Path:
+    """The file of rows' weights, as ``write_store`` reads it."""
+    np.savetxt(path, np.asarray(weights, np.float64), fmt="%.17g")
+    return path
 
 
 def _on(cluster, source: Source) -> tuple[Callable[..., Plan], Callable[..., OuterLoop]]:

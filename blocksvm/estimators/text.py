@@ -15,8 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from blocksvm.api.files import predict_files, write_store
-from blocksvm.api.fit import fit
+from blocksvm.api.files import predict_files
+from blocksvm.api.fit import Fitted, fit, fit_table, write_weights
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import MEMORY
 from blocksvm.conversion.convert import extend, settings_of_store
@@ -70,12 +70,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X, y=None, sample_weight=None):
         """Train on texts X, a list of strings, with labels y (n,), or sets of them (tuples), and weights (n,); or on
         paths of files of texts with labels, in any format.  Raises ValueError for what is wrong with them."""
-        self._folder, self._parts = TemporaryFolder(self.temp), 0
         rows = self._texts(X, y)
         settings = {name: getattr(self, name) for name in OF_ROWS} | ({} if y is None else {"text": "text"})
-        machine = {"memory": self._memory(), "n_jobs": self.n_jobs, **self._weights(sample_weight)}
-        write_store(rows, self._path("rows.h5"), **settings, **machine)
-        return self._train()
+        fitted = fit_table(rows, sample_weight, self._settings() | settings | {"temp": self.temp}, {})
+        self._folder, self._parts = fitted.model.folder, 0
+        return self._keep(fitted)
 
     def partial_fit(self, X, y=None, sample_weight=None):
         """Add rows to those of the fits before, and go on from their optimum to that of all."""
@@ -90,22 +89,27 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             with pa.ipc.new_file(names, rows.schema) as file:
                 file.write_table(rows)
         names = [str(names)] if isinstance(names, str | Path) else list(map(str, names))
-        machine = {"memory": self._memory(), **self._weights(sample_weight)}
+        machine = {"memory": self._memory()}
+        if sample_weight is not None:
+            machine["weights"] = write_weights(self._path("weights.txt"), sample_weight)
         extend(names, self._path("rows.h5"), settings_of_store(self._path("rows.h5"), {}, **machine))
-        return self._train(start_from=self._path("model.h5"))
-
-    def _train(self, **more):
         with open_store(self._path("rows.h5")) as store:
-            loss = self.loss.replace("_", "-") if isinstance(self.loss, str) else self.loss
-            fitted = fit(
-                store, loss=loss, C=self.C, bias=Estimator._bias(self), class_weight=self.class_weight, tol=self.tol,
-                max_outer=self.max_iter, memory=self._memory(), seed=Estimator._seed(self), n_jobs=self.n_jobs, **more,
-            )  # fmt: skip
+            fitted = fit(store, start_from=self._path("model.h5"), **self._settings())
             fitted.save(self._path("model.h5"), overwrite=True)
+        return self._keep(fitted)
+
+    def _settings(self) -> dict:
+        """Those of the run."""
+        loss = self.loss.replace("_", "-") if isinstance(self.loss, str) else self.loss
+        return {"loss": loss, "C": self.C, "bias": Estimator._bias(self), "class_weight": self.class_weight,
+                "tol": self.tol, "max_outer": self.max_iter, "memory": self._memory(), "seed": Estimator._seed(self),
+                "n_jobs": self.n_jobs}  # fmt: skip
+
+    def _keep(self, fitted: Fitted):
         self.model_ = load_model(self._path("model.h5"))
         self.classes_, self.n_iter_ = np.array(self.model_.labels), fitted.result.outer
         self.dual_gap_ = fitted.certificate.rel_gap
-        if fitted.certificate.rel_gap > self.tol:
+        if self.dual_gap_ > self.tol:
             warnings.warn(f"the relative gap is {self.dual_gap_:.1e} after {self.n_iter_} readings; raise max_iter",
                           ConvergenceWarning, stacklevel=3)  # fmt: skip
         return self
@@ -123,14 +127,6 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         if (texts := texts_of(X)) is None:
             raise InputError("X is no list of strings; give a text for each row, or paths of files without y")
         return table_of_texts(texts, np.asarray(y).tolist() if hasattr(y, "dtype") else list(y))
-
-    def _weights(self, sample_weight) -> dict:
-        """The setting of a file of these weights."""
-        if sample_weight is None:
-            return {}
-        path = self._path("weights.txt")
-        np.savetxt(path, np.asarray(sample_weight, np.float64), fmt="%.17g")
-        return {"weights": path}
 
     def decision_function(self, X) -> np.ndarray:
         """(n,) float64 of texts, or of files by their paths, above 0 for the second of two classes; (n, k) of k."""
