@@ -22,6 +22,7 @@ DOIT_CONFIG = {"dep_file": str(FOLDER / "doit.db"), "verbosity": 2}
 
 IMDB, NEWS, ENRON = "{aclImdb.tar.gz}", "{20news-bydate.tar.gz}", "{enron-spam.tar.xz}"
 PRODUCTS, REUTERS = "{amazon_processed_acl_books_dvd.tar.xz}", "{reuters21578.tar.xz}"
+LINES = {"news": NEWS, "imdb": IMDB, "reuters": REUTERS, "enron": ENRON}
 SETS = {"books": PRODUCTS, "dvd": PRODUCTS}
 SETS |= dict.fromkeys(("ob-2-1", "sb-2-1", "ob-2-2", "ob-2-3", "sb-2-2", "sb-2-3"), NEWS)
 TEXTS = {
@@ -57,6 +58,8 @@ MADE = {
     "news20.svm news20.t.svm": f"{MAKE} topics news {NEWS} {{news20.svm}} {{news20.t.svm}}",
     "news20-3.svm news20-3.t.svm": f"{MAKE} topics news {NEWS} {{news20-3.svm}} {{news20-3.t.svm}} --ngrams 1-3",
     "reuters.svm reuters.t.svm": f"{MAKE} topics reuters {REUTERS} {{reuters.svm}} {{reuters.t.svm}}",
+    **{f"{name}-train.ft {name}-test.ft": f"{MAKE} lines {name} {archive} {{{name}-train.ft}} {{{name}-test.ft}}"
+       for name, archive in LINES.items()},
     **{f"{name}.h5": f"{SPLIT} {{{text}}} {{{name}.h5}} --overwrite --quiet" for name, text in STORES.items()},
     **{f"{name}-train.h5 {name}-test.h5":
            f"{SPLIT} {text} {{{name}-train.h5}} --holdout {share} {{{name}-test.h5}} --overwrite --quiet"
@@ -97,6 +100,9 @@ MEASURED = {
         "imdb": comparison("imdb-train.svm", "blocksvm[memory='33MB',cold=True]", *PEERS, test="imdb-test.svm"),
         "imdb-all": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)}),
     "whole-job": (f"{TRAINING} conversion formats model", {"": "experiments.whole_job {mails.svm}"}),
+    "texts": (f"{TRAINING} conversion formats model", {
+        **each("news imdb reuters enron", "experiments.texts {*-train.ft} {*-test.ft}"),
+        "speed": "experiments.texts {imdb-train.ft} {imdb-test.ft} --times 20"}),
     "working-set": (TRAINING, {
         name: comparison(f"{name}.svm", *SHARES)
         for name in ("enron", "news-words", "news-characters", "imdb-characters", "imdb-words", "enron-w12",

@@ -6,6 +6,7 @@
     python -m experiments.make_data texts CORPUS ARCHIVE OUT.svm [--ngrams word:1-2] [--group NAME] [--order names]
     python -m experiments.make_data counts SET ARCHIVE OUT
     python -m experiments.make_data topics news|reuters ARCHIVE TRAIN.svm TEST.svm [--ngrams 1-1]
+    python -m experiments.make_data lines news|reuters|imdb|enron ARCHIVE TRAIN.ft TEST.ft
 
 Each with --seed 0.  Ids count from 1; rows of documents come in the order of a hash of seed and name, or (--order
 names) of the names.  The functions say what the rows are.  OUT.svm may be /dev/stdout, which ``split -`` reads.
@@ -224,24 +225,48 @@ def counts(options) -> None:
             write(out, [names[row[1]] for row in chosen], X, 9)
 
 
-def topics(options) -> None:
-    """Many classes as tf-idf of words, rows of length 1, idf of the training part.  news: 20 Newsgroups by date, the
-    label is the group's place in the alphabet; reuters: Reuters-21578 by the ModApte split, the labels of a row are its
-    topics (1,7), of the topics that both parts have."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
+def parts_of(corpus: str, archive: str) -> dict[str, list[tuple[str, list[str], str]]]:
+    """(name, labels, text) of the documents of both parts.  news: 20 Newsgroups by date; reuters: Reuters-21578 by the
+    ModApte split; imdb: as it is published; enron: Enron-Spam, a fifth as the test part."""
     parts: dict[str, list] = {"train": [], "test": []}
-    if options.corpus == "news":
-        for found, text in members(options.archive, NEWS):
-            parts[found["part"]].append((found["name"], [found["label"]], text.partition("\n\n")[2]))
+    if corpus in ("news", "imdb"):
+        for found, text in members(
+            archive, NEWS if corpus == "news" else IMDB, "utf-8" if corpus == "imdb" else "latin-1"
+        ):
+            body = text.partition("\n\n")[2] if corpus == "news" else text.replace("<br />", " ")
+            part = found["part"] if corpus == "news" else found[0].split("/")[-3]
+            parts[part].append((found[0], [found["label"]], body))
+    elif corpus == "enron":
+        for found, text in members(archive, ENRON):
+            part = "test" if place(0, found[0])[0] < 51 else "train"
+            parts[part].append((found[0], [found["label"]], text))
     else:
-        for found, text in members(options.archive, r"(?:.*/)?(reut2-\d+\.sgm)$"):
+        for found, text in members(archive, r"(?:.*/)?(reut2-\d+\.sgm)$"):
             for k, (about, story) in enumerate(re.findall(r"<REUTERS([^>]*)>(.*?)</REUTERS>", text, re.DOTALL)):
                 part = re.search(r'LEWISSPLIT="([^"]*)"', about)[1].lower()
                 if part in parts and 'TOPICS="YES"' in about:
                     labels = re.search(r"<TOPICS>(.*?)</TOPICS>", story, re.DOTALL)
                     words = html.unescape(re.sub(r"<[^>]+>", " ", story.split("</PLACES>")[-1]))
                     parts[part].append((f"{found[1]}:{k:05}", re.findall(r"<D>([^<]*)</D>", labels[1]), words))
+    return parts
+
+
+def lines(options) -> None:
+    """fastText's lines of the documents that have labels, in an order that is drawn: '__label__grain __label__corn text
+    on one line'."""
+    for part, rows in parts_of(options.corpus, options.archive).items():
+        with open(vars(options)[part], "w") as out:
+            for _, labels, text in sorted(rows, key=lambda row: place(options.seed, row[0])):
+                if labels:
+                    print(*(f"__label__{label}" for label in labels), *text.split(), file=out)
+
+
+def topics(options) -> None:
+    """Many classes as tf-idf of words, rows of length 1, idf of the training part.  news: the label is the group's
+    place in the alphabet; reuters: the labels of a row are its topics (1,7), of the topics that both parts have."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    parts = parts_of(options.corpus, options.archive)
     known = [{label for _, labels, _ in rows for label in labels} for rows in parts.values()]
     number = {label: k for k, label in enumerate(sorted(known[0] & known[1]))}
     low, high = map(int, options.ngrams.split("-"))
@@ -272,6 +297,7 @@ def main() -> None:
     kind(texts, "corpus", "archive", "out", ngrams="", group="", order="drawn")
     kind(counts, "set", "archive", "out")
     kind(topics, "corpus", "archive", "train", "test", ngrams="1-1")
+    kind(lines, "corpus", "archive", "train", "test")
     options = p.parse_args()
     options.make(options)
 
