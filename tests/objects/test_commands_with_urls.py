@@ -1,5 +1,6 @@
 """Whole commands on objects: made, trained on, killed and resumed, by threads and by workers, to the bits of files."""
 
+import io
 import os
 import signal
 import subprocess
@@ -55,6 +56,39 @@ def test_tables_are_read_from_objects(server, tmp_path, form):
         blocksvm.fit(store, max_outer=1).save(tmp_path / "m.h5")
     scores = [blocksvm.predict_files(tmp_path / "m.h5", name, "scores") for name in (str(path), f"s3://b/{path.name}")]
     assert np.array_equal(*scores)
+
+
+def test_scores_beside_rows_are_objects(server, tmp_path, succeeds):
+    """As in a folder, of texts in objects; what is there is not scored again."""
+    lines = "".join(
+        f'{{"id": {k}, "text": "{["good", "bad"][k % 2]} w{k % 9}", "label": "{"yn"[k % 2]}"}}\n' for k in range(90)
+    )
+    tables = io.BytesIO()
+    pa.parquet.write_table(pa.table({"id": range(50), "text": ["so good", "so bad"] * 25}), tables)
+    (tmp_path / "in").mkdir()
+    for name, data in {"a.jsonl": lines.encode(), "b.parquet": tables.getvalue()}.items():
+        (tmp_path / "in" / name).write_bytes(data)
+        server.objects.put(f"b/in/{name}", data)
+    blocksvm.write_store("s3://b/in/a.jsonl", tmp_path / "s.h5")
+    with blocksvm.open_store(tmp_path / "s.h5") as store:
+        blocksvm.fit(store).save(tmp_path / "m.h5")
+    for root in (str(tmp_path), "s3://b"):
+        inputs = [f"{root}/in/{name}" for name in ("a.jsonl", "b.parquet")]
+        command = (
+            tmp_path / "m.h5",
+            *inputs,
+            f"{root}/out/",
+            "--text",
+            "text",
+            "--keep",
+            "id",
+            "--select",
+            "label == y",
+        )
+        assert "70 of 140 rows in 2 files" in succeeds(predict.main, *command).out
+        assert "0 of 0 rows in 0 files" in succeeds(predict.main, *command).out
+    for name in ("a.jsonl", "b.parquet"):
+        assert server.objects.data[f"b/out/{name}"] == (tmp_path / "out" / name).read_bytes()
 
 
 @pytest.mark.slow
