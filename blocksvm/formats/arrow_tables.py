@@ -176,7 +176,7 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit 
 
 def ipc_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
     """The batches of a file, mapped where it lies on a disk, or of a stream in a file."""
-    with arrow_file(name) as opened:
+    with arrow_file(name, mapped=True) as opened:
         is_file = opened.read(6) == b"ARROW1"
         opened.seek(0)
         data = pa.py_buffer(b"") if is_url(name) else opened.read_buffer()
@@ -191,10 +191,10 @@ def ipc_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | No
                 yield columns, batch.select(wanted), (k + 1) / n if is_file else opened.tell() / opened.size()
 
 
-def arrow_file(name: str) -> pa.NativeFile:
+def arrow_file(name: str, mapped: bool = False) -> pa.NativeFile:
     """A file as pyarrow reads it; an object in windows, of which the next ones are asked for ahead."""
     if not is_url(name):
-        return pa.memory_map(name)
+        return pa.memory_map(name) if mapped else pa.OSFile(name)
     return pa.PythonFile(open_input(name), mode="r")
 
 
