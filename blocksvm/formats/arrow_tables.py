@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -43,7 +44,18 @@ from blocksvm.formats.table_columns import (
     remarks,
     with_kept,
 )
-from blocksvm.formats.table_rows import Layout, RowMaker, Rows, cells_of, rows_of_texts
+from blocksvm.formats.table_rows import (
+    EMPTY,
+    ZERO,
+    Layout,
+    RowMaker,
+    Rows,
+    array_of,
+    cells_of,
+    numbers_of,
+    rows_of_texts,
+    without_nulls,
+)
 from blocksvm.formats.text.text_source import (
     LineLimit,
     TextSource,
@@ -247,7 +259,7 @@ def lengths_of(column, word_bytes: int) -> np.ndarray | int:
     if t.is_string_view(type_):
         column = column.cast(pa.large_string())
     if is_text(column.type):
-        lengths = compute.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+        lengths = numbers_of(without_nulls(compute.binary_length(column), ZERO))
         return CELL_BYTES + word_bytes * lengths.astype(np.int64)
     return CELL_BYTES
 
@@ -256,15 +268,15 @@ def items_of(column) -> tuple:
     """(row of each item, items, of a map (keys, values)) of a column of lists or maps."""
     n = len(column)
     if pa.types.is_map(column.type):
-        ends = column.offsets.to_numpy()
+        ends = numbers_of(column.offsets)
         first, last = int(ends[0]), int(ends[-1])
         rows = np.repeat(np.arange(n), np.diff(ends))
         keys, values = column.keys.slice(first, last - first), column.items.slice(first, last - first)
         if column.null_count:  # what is null may have items
-            known = pa.array(column.is_valid().to_numpy(zero_copy_only=False)[rows])
-            rows, keys, values = rows[known.to_numpy(zero_copy_only=False)], keys.filter(known), values.filter(known)
+            known = array_of(numbers_of(column.is_valid())[rows]).cast(pa.bool_())
+            rows, keys, values = rows[numbers_of(known) > 0], keys.filter(known), values.filter(known)
         return rows, (keys, values)
-    lengths = compute.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = numbers_of(without_nulls(compute.list_value_length(column), ZERO)).astype(np.int64)
     return np.repeat(np.arange(n), lengths), column.flatten()
 
 
@@ -279,7 +291,9 @@ def floats(column) -> np.ndarray:
             words = compute.utf8_trim_whitespace(column.cast(pa.string()))
             column = compute.if_else(compute.equal(words, ""), None, words)
         column = column.cast(pa.float64())
-    return column.to_numpy(zero_copy_only=False)
+    if column.null_count:
+        column = without_nulls(column.cast(pa.float64(), safe=False), array_of(np.full(1, math.nan)))
+    return numbers_of(column)
 
 
 def first_word(batch, name: str, j: int) -> tuple[int, str]:
@@ -400,12 +414,12 @@ def coded(maker: RowMaker, column, j: int) -> np.ndarray:
         if len(column.dictionary) <= len(column):
             codes = np.append(coded(maker, column.dictionary, j), np.int32(-1))
             indices = column.indices.cast(pa.int64(), safe=False)
-            indices = indices.fill_null(len(codes) - 1) if indices.null_count else indices
-            return codes[indices.to_numpy()]
+            indices = without_nulls(indices, array_of(np.full(1, len(codes) - 1)))
+            return codes[numbers_of(indices)]
         column = column.dictionary_decode()
     if not pa.types.is_string(column.type):
         column = column.cast(pa.large_string())
-    column = column.fill_null("") if column.null_count else column
+    column = without_nulls(column, EMPTY)
     return maker.codes_of(cells_of([column], len(column)), [j])[0][0]
 
 

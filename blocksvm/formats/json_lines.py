@@ -24,9 +24,8 @@ from blocksvm.formats.choices import LABEL_TYPE, chosen
 from blocksvm.formats.file_reader import RowBuffer, RowPiece
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.table_columns import text_columns
-from blocksvm.formats.table_rows import POOL, array_of
+from blocksvm.formats.table_rows import POOL, WHOLE, array_of, numbers_of
 from blocksvm.formats.text.text_source import TextPiece, utf8_lines
-from blocksvm.formats.text_tables import WHOLE
 from blocksvm.kernels.text_bytes import NEWLINE
 
 SAMPLED_LINES = 2_000  # lines, for the kind of labels
@@ -76,7 +75,7 @@ class JsonReader:
         columns = {key: self._column(table, key) for key in self.keys}
         for key in self.texts:
             if columns[key].null_count:
-                row = int(np.flatnonzero(columns[key].is_null().to_numpy(zero_copy_only=False))[0])
+                row = int(np.flatnonzero(numbers_of(columns[key].is_null()))[0])
                 fault = int(lines[row]), f"the object has no text under the key {key}, which {option('text')} names"
                 columns = {name: column.slice(0, row) for name, column in columns.items()}
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=self.keys)

@@ -203,9 +203,9 @@ def rows_of_texts(ngrams: NgramFeatures, columns: list, n: int, buffer: RowBuffe
     """Of columns of texts (n,), joined by a space."""
     if len(columns) > 1:
         kind = pa.large_binary() if pa.types.is_binary(columns[0].type) else pa.large_string()
-        space, nothing = pa.scalar(" ", kind), {"null_handling": "replace", "null_replacement": ""}
+        space, nothing = strings([b" "]).cast(kind)[0], {"null_handling": "replace", "null_replacement": ""}
         columns = [compute.binary_join_element_wise(*(column.cast(kind) for column in columns), space, **nothing)]
-    cells = cells_of([column.fill_null("") if column.null_count else column for column in columns], n)
+    cells = cells_of([without_nulls(column, EMPTY) for column in columns], n)
     spans = np.stack((cells.ends[:-1], cells.ends[1:]), axis=1)
     most = int(ngrams.entries * (cells.ends[-1] - cells.ends[0] + n)) + 1
     take = buffer.take
@@ -248,7 +248,25 @@ def table_of_texts(texts: Sequence[str], labels: Sequence | None = None) -> pa.T
     return pa.table(columns)
 
 
+def numbers_of(column: pa.Array) -> np.ndarray:
+    """A column of numbers or booleans (n,) without nulls, which shares its memory (Arrow's own way imports pandas)."""
+    column = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
+    if not len(column):
+        return np.empty(0, column.type.to_pandas_dtype())
+    return np.frombuffer(column.buffers()[1], column.type.to_pandas_dtype())[
+        column.offset : column.offset + len(column)
+    ]
+
+
+def without_nulls(column: pa.Array, value: pa.Array) -> pa.Array:
+    """A column with the value of an array (1,) in the place of nulls."""
+    return column.fill_null(value.cast(column.type)[0]) if column.null_count else column
+
+
 def array_of(numbers: np.ndarray) -> pa.Array:
     """An array of the same numbers, whose memory it shares, none of them missing."""
     numbers = np.ascontiguousarray(numbers)
     return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, pa.py_buffer(numbers)])
+
+
+ZERO, EMPTY = array_of(np.zeros(1, np.int32)), strings([b""])

@@ -7,6 +7,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.places import ROOT
 from support.stream_cases import text_of
@@ -210,3 +212,25 @@ def test_the_prior_of_a_stream_is_counted(tmp_path):
     refused = command(text, *options, "--prior", tmp_path / "prior.h5", "--memory", "135MB", module="stream")
     assert refused.returncode == 2
     assert f"--bits {bits}: takes 101 MB where --memory leaves" in refused.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_texts_of_parquet_stay_within_the_budget(tmp_path):
+    """200 MB of texts, read, and scored with what is kept beside the scores."""
+    random, words = np.random.default_rng(0), np.array([f"word{k}" for k in range(5000)])
+    with pq.ParquetWriter(
+        tmp_path / "t.parquet", schema := pa.schema([("text", "string"), ("label", "int64")])
+    ) as file:
+        for _ in range(40):
+            texts = [" ".join(words[random.integers(0, 5000, 600)]) for _ in range(1200)]
+            file.write_table(pa.table([texts, random.integers(0, 2, 1200)], schema))
+    settings = ("--text", "text", "--overwrite", "--memory", "60MB")
+    assert (tmp_path / "t.parquet").stat().st_size > 60_000_000
+    peak, _ = peak_of(tmp_path / "t.parquet", tmp_path / "s.h5", "--bits", "18", *settings, module="split")
+    assert peak <= 60_000_000 + BESIDES
+    peak_of(tmp_path / "s.h5", tmp_path / "m.h5", "--max-outer", "1", "--tol", "1e-1")
+    scored = (tmp_path / "m.h5", tmp_path / "t.parquet", f"{tmp_path}/out/", "--keep", "text")
+    peak, _ = peak_of(*scored, *settings, module="predict")
+    assert peak <= 60_000_000 + BESIDES
+    assert pq.ParquetFile(tmp_path / "out" / "t.parquet").metadata.num_rows == 48_000
