@@ -41,9 +41,9 @@ from blocksvm.training.settings import TrainSettings
 class Fitted:
     """A run's end: the model, how the run ended, and what saving it needs; none of the run's blocks.
 
-    status 'converged', 'rounding', 'max-outer', 'max-passes', 'max-seconds' or 'interrupted'; certificate of exactly
-    this model (None where interrupted); alpha (n_samples,) float64 in the source's order, or None for a method without
-    dual variables."""
+    status 'converged', 'rounding', 'max-outer', 'max-passes', 'max-seconds', 'stopped' (by on_event) or 'interrupted';
+    certificate of exactly this model (None where interrupted); alpha (n_samples,) float64 in the source's order, or
+    None for a method without dual variables."""
 
     model: Model = field(repr=False)
     status: str
@@ -66,7 +66,7 @@ def fit(
     y=None,
     *,
     sample_weight=None,
-    on_event: Callable[[RunEvent], None] = lambda event: None,
+    on_event: Callable[[RunEvent], object] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
     valid: Source | None = None,
     start_from: str | Path | SavedRun | State | None = None,
@@ -84,12 +84,13 @@ def fit(
     command line are (``fit(X, y, solver="omd", mirror="p-norm", p=15.0, step=0.3, average=True)``), and those of the
     run (memory, tol, schedule, ...); ``blocksvm.describe_solver(NAME)`` lists them.  on_event is called with a dict
     for each event: "start", "visit", "progress", "certifying", "certificate", "outer" and "end"; ``RunEvent``
-    (model/events.py) declares the keys of each and their types.  stop() is asked after each visit, and ends the run
-    where it says True; valid: a source to score after each outer iteration; start_from: a model or checkpoint of the
-    same rows, or what is in memory of such a run; or a model of an online learner, which goes on with its settings, or
-    the arrays of its state, ``Fitted.state``, which goes on with those given; prior: a model to be
-    regularised towards; cluster: who reads a store in the place of this process: the address of a Dask scheduler,
-    "local:N", or a ``distributed.Client``.  Raises InputError where the settings do not fit the rows or the memory.
+    (model/events.py) declares the keys of each and their types.  Where it returns True for "outer", the run ends there.
+    stop() is asked after each visit, and ends the run at once where it says True, uncertified; valid: a source to score
+    after each outer iteration; start_from: a model or checkpoint of the same rows, or what is in memory of such a run;
+    or a model of an online learner, which goes on with its settings, or the arrays of its state, ``Fitted.state``,
+    which goes on with those given; prior: a model to be regularised towards; cluster: who reads a store in the place of
+    this process: the address of a Dask scheduler, "local:N", or a ``distributed.Client``.  Raises InputError where the
+    settings do not fit the rows or the memory.
 
         >>> with blocksvm.open_store("rows.h5") as store:
         ...     fitted = blocksvm.fit(store, C=0.1, memory="100MB")
@@ -131,9 +132,9 @@ def fit(
     if plan.remark():
         LOG.warning("%s", plan.remark())
 
-    def watched(event: RunEvent) -> None:
+    def watched(event: RunEvent) -> object:
         log_event(event)
-        on_event(event)
+        return on_event(event)
 
     loop = make_loop(plan, Watch(watched, stop), warm_start=None if isinstance(begin, dict) else begin)
     if isinstance(begin, dict):

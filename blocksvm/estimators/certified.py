@@ -100,12 +100,12 @@ class Minimiser(Estimator):
             raise InputError(f"penalty={self.penalty}: the penalty is l2; OnlineClassifier has l1 and others")
         if "dual" not in self.solver_settings and getattr(self, "dual", True) not in (True, "auto"):
             raise InputError(f"dual={self.dual}: the dual is solved, which has the same optimum; leave it out")
-        with self._training(X, y, sample_weight) as source:
+        with self._training(X, y, sample_weight) as (source, tasks):
             target, run = self._run_settings(source)
             settings = self._solver_settings(source)
             problem = (source.fingerprint, settings.get("loss"), settings.get("multiclass"), run["bias"])
             begin = self._begin(problem) if self.method.capabilities.warm_starts else None
-            fitted = self._run(source, solver=self.method.name, start_from=begin, **run, **settings)
+            fitted = self._run(source, tasks, solver=self.method.name, start_from=begin, **run, **settings)
             self._keep(source, fitted)
             self._last = None
             if self.warm_start and fitted.alpha is not None:
@@ -142,7 +142,8 @@ class Minimiser(Estimator):
         self.objective_ = certificate.primal
         self.dual_gap_ = None if certificate.dual is None else certificate.primal - certificate.dual
         self.status_ = fitted.status
-        reached = certificate.rel_gap is None or certificate.rel_gap <= target or fitted.status == "max-seconds"
+        gap = certificate.rel_gap
+        reached = gap is None or gap <= target or fitted.status in ("max-seconds", "stopped")
         missed = (
             f"{self.n_iter_} passes over the rows did not reach tol={target:g}; raise max_iter, scale the features, or "
             "ask for a larger tol"

@@ -46,10 +46,10 @@ NO_MEMBERS = np.empty(0, np.int32)
 
 @dataclass(frozen=True)
 class Watch:
-    """Who watches a run: on_event is called with a dict for each event; stop() is asked after each visit, and ends the
-    run as interrupted where it says True."""
+    """Who watches a run: on_event is called with a dict for each event, and ends the run as stopped, with its
+    certificate, where it returns True for "outer"; stop() is asked after each visit, and ends it as interrupted."""
 
-    on_event: Callable[[RunEvent], None] = lambda event: None
+    on_event: Callable[[RunEvent], object] = lambda event: None
     stop: Callable[[], bool] = lambda: False
 
 
@@ -80,6 +80,7 @@ class OuterLoop:
         self.progress, self.tally = record.Progress(), record.Tally()
         self.doubt: str | None = None  # of the prior model, once a block has been read
         self.earlier = ""  # weights with a smaller primal, which were not kept
+        self.enough = False  # says who watches
         self.unchecked: Location | None = None  # the checkpoint whose dual variables no certificate has seen yet
         if plan.resume is not None and checkpoint is not None:
             plan.check_resumed(plan.resume, checkpoint.path)
@@ -259,6 +260,8 @@ class OuterLoop:
             if progress.phase in (record.TOLD, record.AT_REST):
                 if status := record.ended(progress, self.plan, self.state, self.seconds()):
                     return status
+                if self.enough:
+                    return "stopped"
                 progress.begin_outer()
                 self.tally = record.Tally()
                 self.save_if_due()
@@ -447,7 +450,8 @@ class OuterLoop:
         valid = held_out_figures(self.plan.held_out, self.weights, solver.bias)
         figures = {"rows_read": self.plan.source.n_samples, **figures_of(self.working_set)}
         figures |= solver.progress(self.state)
-        self.watch.on_event(record.outer_event(self.progress, self.tally, self.seconds(), figures, valid))
+        event = record.outer_event(self.progress, self.tally, self.seconds(), figures, valid)
+        self.enough = self.watch.on_event(event) is True
         if self.progress.phase == record.CLOSED:
             self.progress.phase = record.TOLD
 

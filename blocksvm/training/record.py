@@ -253,11 +253,11 @@ class Tally:
 @dataclass(frozen=True)
 class Result:
     """A run's end.  status 'converged', 'rounding' (no better certificate can be had in double precision), 'max-outer',
-    'max-passes', 'max-seconds' or 'interrupted'; w (n_vectors * (d + 1),), the constant feature's weight last; alpha
-    (l,) or None; certificate of exactly this w and alpha, or None where interrupted; passes of every visit, set_passes
-    of every one to the working set; memory by name as planned; note: a sentence about what the run has shown; support:
-    of a solver whose result is no vector of weights, the rows that it stands on; cause, advice: of a run that a limit
-    has ended before its tolerance, why and what to do (``cause_of``), else None;
+    'max-passes', 'max-seconds', 'stopped' or 'interrupted'; w (n_vectors * (d + 1),), the constant feature's weight
+    last; alpha (l,) or None; certificate of exactly this w and alpha, or None where interrupted; passes of every visit,
+    set_passes of every one to the working set; memory by name as planned; note: a sentence about what the run has
+    shown; support: of a solver whose result is no vector of weights, the rows that it stands on; cause, advice: of a
+    run that a limit has ended before its tolerance, why and what to do (``cause_of``), else None;
     outer_of_weights: the outer iteration of w and its primal, where it is an earlier one than that of alpha and the
     dual value."""
 

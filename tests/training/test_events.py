@@ -84,6 +84,13 @@ def test_every_declared_event_occurs_and_is_documented(tmp_path):
     assert set(re.findall(r"^\| `(\w+)`", rows, re.M)) == set(KINDS)
 
 
+def test_a_run_ends_with_a_certificate_where_on_event_says_so():
+    ended = blocksvm.fit(X, TWO, tol=1e-9, on_event=lambda event: event["event"] == "outer" and event["outer"] == 2)
+    whole = blocksvm.fit(X, TWO, tol=1e-9, max_outer=2)
+    assert (ended.status, ended.result.outer, ended.certificate) == ("stopped", 2, whole.certificate)
+    np.testing.assert_array_equal(ended.model.weights, whole.model.weights)
+
+
 def test_the_page_names_every_key():
     page = (ROOT / "docs/trace.md").read_text()
     cells = [line.split("|")[1] for line in page.partition("| key |")[2].splitlines() if line.startswith("| `")]
