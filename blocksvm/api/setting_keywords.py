@@ -124,6 +124,7 @@ class RowSettings(RecipeSettings, total=False):
 
     dtype: str | None
     min_count: int | None
+    top_features: int | None
     idf: str | None
     scale: str | None
 

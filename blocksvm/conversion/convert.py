@@ -29,6 +29,7 @@ from blocksvm.conversion.factor_counts import (
     known_factors,
     require_counted_factors,
 )
+from blocksvm.conversion.feature_selection import Selection, index_of
 from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.number_lines import RowWeights
 from blocksvm.conversion.parallel_parsing import as_stored, parsed_in_order
@@ -47,6 +48,7 @@ from blocksvm.store import codec
 from blocksvm.store.creation import create_together
 from blocksvm.store.descriptions import SourceMeta, StepMeta, StoreMeta, StoreSettingsMeta
 from blocksvm.store.hdf5_files import open_hdf5, read_meta, write_meta
+from blocksvm.store.reader import Store
 from blocksvm.store.recipe import FACTORS, UNCHANGED, Recipe
 
 SMALLEST_MEMORY = 16_000_000
@@ -60,7 +62,8 @@ SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
 @dataclass(frozen=True)
 class SplitSettings:
     """The settings of a split.  memory in bytes; format, bits, duplicates, idf, scale, normalize, dtype: the recipe of
-    the features (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout:
+    the features (format 'auto': what the first bytes look like; options: the format's own settings, by name);
+    top_features: of the store, None for all; holdout:
     fraction of rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights:
     a file with each row's weight, a number a line; like: a store whose recipe is taken, with its factors
     (``settings_of_store`` makes such settings).  n_jobs: threads that parse; codec: 'lz4', or 'none', of rows that are
@@ -74,6 +77,7 @@ class SplitSettings:
     duplicates: str = "error"
     normalize: str = "none"
     min_count: int = 1
+    top_features: int | None = None
     holdout: float = 0.0
     temp: str | Path | None = None
     overwrite: bool = False
@@ -90,7 +94,7 @@ class SplitSettings:
 
     def __post_init__(self):
         object.__setattr__(self, "memory", MEMORY.checked(self.memory))
-        for name in ("seed", "codec", "min_count"):
+        for name in ("seed", "codec", "min_count", "top_features"):
             object.__setattr__(self, name, SPLIT[name].checked(getattr(self, name)))
         by_user(format=self.format)
         _ = self.recipe  # its settings are checked
@@ -145,7 +149,8 @@ def store_batches(
 
 
 # settings of a store that all of its rows have in common, as the options are called
-COMMON = ("seed", "keep_order", "dtype", "normalize", "min_count", "format", "bits", "duplicates", "idf", "scale")
+COMMON = ("seed", "keep_order", "dtype", "normalize", "min_count", "top_features", "format", "bits", "duplicates",
+          "idf", "scale")  # fmt: skip
 OF_PLACES = ("seed", "keep_order", "min_count")  # of these, what says nothing of what a feature's value is
 
 
@@ -174,6 +179,7 @@ def settings_of_store(
         "dtype": recipe.dtype,
         "normalize": recipe.normalize,
         "min_count": saved.min_count,
+        "top_features": saved.top_features,
         "format": recipe.format,
         "bits": recipe.bits,
         "duplicates": recipe.duplicates,
@@ -324,8 +330,9 @@ class _Split:
                 kind = getattr(self.recipe, factor) if factor and k == 0 else ""
                 factors = StoreFactors(kind, self.known) if factor else None
                 rows = self.existing
+                selection = self._selection(k == 0)
                 destinations.append(
-                    Destination(path, self.lane_bytes, spool, placer, settings.dtype, least, rows, factors)
+                    Destination(path, self.lane_bytes, spool, placer, settings.dtype, least, rows, factors, selection)
                 )
             if self.batches is not None:
                 self._spool(self.batches, destinations)
@@ -338,6 +345,8 @@ class _Split:
             files = stack.enter_context(create_together(self.outputs, "store", settings.overwrite, self.temp))
             metas: list[StoreMeta] = []
             for destination, file in zip(destinations, files, strict=True):
+                if metas and destination.selection is not None and settings.like is None:
+                    destination.selection.known = index_of([(0, destinations[0].ids())], len(destinations[0].order))
                 if metas and destination.factors is not None and self.known is None:
                     destination.factors.known = destinations[0].counted_factors()
                 metas.append(self._write(destination, file, pool))
@@ -353,6 +362,19 @@ class _Split:
         for note in [*about.notes, *factor_notes(about, self.outputs[0])]:
             LOG.warning("%s", note)
         return about
+
+    def _selection(self, first: bool) -> Selection | None:
+        """Of the first store; rows that are held out get its features, as those that are added or like others do."""
+        settings, existing = self.settings, self.existing
+        if settings.top_features is None:
+            return None
+        selection = Selection(settings.top_features, first and existing is None and settings.like is None)
+        if existing is not None:
+            selection.known = index_of(existing.store.feature_id_pieces(), existing.n_features)
+        elif settings.like is not None:
+            with Store(settings.like) as store:
+                selection.known = index_of(store.feature_id_pieces(), store.n_features)
+        return selection
 
     def _require_rows(self, destinations: list[Destination]) -> None:
         for destination, what in zip(destinations, ("the store", "the held-out store"), strict=False):
@@ -384,6 +406,7 @@ class _Split:
                 order="stored" if settings.keep_order else "shuffled",
                 seed=settings.seed,
                 min_count=destination.min_count,
+                top_features=settings.top_features,
                 duplicates=settings.duplicates,
                 normalize=settings.normalize,
                 dtype=settings.dtype,

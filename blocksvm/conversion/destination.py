@@ -16,6 +16,7 @@ from blocksvm.base.row_batch import RowBatch
 from blocksvm.conversion.existing_rows import ExistingRows
 from blocksvm.conversion.factor_counts import StoreFactors
 from blocksvm.conversion.feature_ids import IdTable, NameTable
+from blocksvm.conversion.feature_selection import Selection
 from blocksvm.conversion.label_table import LabelTable, RowError
 from blocksvm.conversion.parallel_parsing import ordered_map
 from blocksvm.conversion.spool import Spool, SpooledRows, join
@@ -69,7 +70,7 @@ class Destination:
     """Rows that go to one store: their ids, names and labels, their shuffle, whether any value or weight is not 1.
 
     existing: the rows that it has already, or None; their features and labels come first.  factors: what its values
-    are multiplied by, or None.
+    are multiplied by, or None; selection: which features it keeps, None: all.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Destination:
         min_count: int,
         existing: ExistingRows | None = None,
         factors: StoreFactors | None = None,
+        selection: Selection | None = None,
     ):
         """n_bytes: for the table and the rows of ``spool`` together; what the table does not take holds rows; placer:
         the thread in which rows are added to the shuffle while the features of the next ones are numbered."""
@@ -99,6 +101,7 @@ class Destination:
         self.weighted = False
         self.existing = existing
         self.factors = factors
+        self.selection = selection
         self.order = np.empty(0, np.int32)  # of the features' positions, once it is written
         if existing is not None:
             self._take_over(existing)
@@ -133,6 +136,8 @@ class Destination:
         except RowError as error:
             raise RowError(int(numbers[error.row]), str(error)) from None
         self.table.hold("the labels", self.labels.n_bytes)
+        if self.selection is not None:
+            self.selection.count(self.table, batch.labels, codes, batch.indptr, positions)
         self.spool.memory = self.n_bytes - self.table.most_bytes()
         values, weights = batch.values, batch.weights
         self.ones = self.ones and (values is None or bool((values == 1.0).all()))
@@ -171,11 +176,15 @@ class Destination:
         n_existing = 0 if self.existing is None else self.existing.n_rows
         n_rows = n_existing + self.spool.n_rows
         first = 0 if self.existing is None else self.existing.n_features
+        if self.selection is not None:
+            self.selection.keep(self.table, self.min_count)
         if self.factors is None:
             order, new_index = self.table.ranking(self.min_count, first)
         else:
             order, new_index = self.factors.ranked(self.table, self.min_count, first, n_rows)
-        if len(order) == 0 and len(self.table) and (self.factors is None or self.factors.known is None):
+        known = self.selection is not None and self.selection.known is not None
+        known = known or (self.factors is not None and self.factors.known is not None)
+        if len(order) == 0 and len(self.table) and not known:
             raise InputError(
                 f"{option('min_count', self.min_count)}: none of the {len(self.table):,} features occurs in so many "
                 "rows; lower it"
@@ -207,14 +216,18 @@ class Destination:
         factors = None
         if self.factors is not None:
             factors, described = self.factors.by_feature, described | {"idf_fingerprint": self.factors.fingerprint}
-            self.order = order
+        self.order = order
         return writer.finish(
             len(order), lambda start, stop: known[order[start:stop]], described, labels, names, factors
         )
 
+    def ids(self) -> np.ndarray:
+        """Those of its features, once it is written."""
+        return self.table.known[self.order]
+
     def counted_factors(self) -> FeatureFactors:
         """What its features were found to have, once it is written; for other rows."""
-        ids = self.table.known[self.order]
+        ids = self.ids()
         self.table.known, self.order = np.empty(0, np.int64), self.order[:0]
         return self.factors.of_features([(0, ids)])
 

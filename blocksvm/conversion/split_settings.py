@@ -12,6 +12,8 @@ SPLIT = Settings((
     Setting("weights", "file of the rows' weights, a number a line, in the order of the rows", None, str,
             metavar="FILE"),
     Setting("min_count", "drop features that occur in fewer than N rows", 1, int, least=1, metavar="N"),
+    Setting("top_features", "keep the K features that tell classes apart best, by the chi-squared statistic of their "
+            "presence", None, int, least=1, metavar="K"),
     Setting("codec", "lz4: compress the rows (default); none: write them as they are, some 1.6 times as large", "lz4",
             str, ("lz4", "none")),
     replace(SEED, help="seed of the rows' random order"),

@@ -87,6 +87,7 @@ class StoreSettingsMeta(Struct):
     order: Literal["stored", "shuffled"]
     seed: int = 0
     min_count: int = 1
+    top_features: int | None = None
     duplicates: str = "error"
     normalize: str = "none"
     dtype: str = ""

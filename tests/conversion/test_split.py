@@ -150,7 +150,7 @@ def test_sources_and_settings_are_described(tmp_path):
         for name, size, text, number in expected
     ]
     others = {"normalize": "none", "min_count": 1, "holdout": 0.0, "dtype": "float32", "weights": None}
-    others |= {"idf": "none", "scale": "none"}
+    others |= {"idf": "none", "scale": "none", "top_features": None}
     assert meta["settings"] == {"seed": 5, "order": "stored", "duplicates": "sum"} | others
 
 
