@@ -25,7 +25,7 @@ from blocksvm.store.descriptions import CheckpointMeta, SparseMeta
 from blocksvm.store.reader import Store
 from blocksvm.training import record
 from blocksvm.training.checkpoint import Checkpoint, save_result
-from blocksvm.training.groups import ClassGroups, is_of_a_group, may_be_grouped, must_be_grouped, rare_labels
+from blocksvm.training.groups import ClassGroups, may_be_grouped, must_be_grouped, rare_labels
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
@@ -124,7 +124,7 @@ class Session:
         if self.cluster is not None or not may_be_grouped(source, self.settings):
             return False
         if resume is not None:
-            return is_of_a_group(resume, source)
+            return (resume.fingerprint or "").startswith(f"{source.fingerprint}[")
         return must_be_grouped(source, self.settings)
 
     def _run_in_groups(self, source: Store, resume: CheckpointMeta | None, began: float) -> tuple[Result, list[str]]:
@@ -187,7 +187,8 @@ class Session:
         if plan.labels is not None:
             self._note(rare_labels(source))
         if self.options.drop_below is not None:
-            plan.solver.capabilities.require("linear", plan.solver.name, "drop_below")
+            for capability in ("linear", "minimises"):  # a learner goes on from all that it has learned
+                plan.solver.capabilities.require(capability, plan.solver.name, "drop_below")
         return plan
 
     def _open_trace(self, stack: ExitStack, resume: CheckpointMeta | None):

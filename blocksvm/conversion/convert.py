@@ -29,7 +29,8 @@ from blocksvm.conversion.factor_counts import (
     known_factors,
     require_counted_factors,
 )
-from blocksvm.conversion.feature_selection import Selection, index_of
+from blocksvm.conversion.feature_ids import IdIndex
+from blocksvm.conversion.feature_selection import Selection
 from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.number_lines import RowWeights
 from blocksvm.conversion.parallel_parsing import as_stored, parsed_in_order
@@ -62,8 +63,7 @@ SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
 @dataclass(frozen=True)
 class SplitSettings:
     """The settings of a split.  memory in bytes; format, bits, duplicates, idf, scale, normalize, dtype: the recipe of
-    the features (format 'auto': what the first bytes look like; options: the format's own settings, by name);
-    top_features: of the store, None for all; holdout:
+    the features (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout:
     fraction of rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights:
     a file with each row's weight, a number a line; like: a store whose recipe is taken, with its factors
     (``settings_of_store`` makes such settings).  n_jobs: threads that parse; codec: 'lz4', or 'none', of rows that are
@@ -346,7 +346,7 @@ class _Split:
             metas: list[StoreMeta] = []
             for destination, file in zip(destinations, files, strict=True):
                 if metas and destination.selection is not None and settings.like is None:
-                    destination.selection.known = index_of([(0, destinations[0].ids())], len(destinations[0].order))
+                    destination.selection.known = IdIndex(len(ids := destinations[0].ids())).fill([(0, ids)])
                 if metas and destination.factors is not None and self.known is None:
                     destination.factors.known = destinations[0].counted_factors()
                 metas.append(self._write(destination, file, pool))
@@ -370,10 +370,10 @@ class _Split:
             return None
         selection = Selection(settings.top_features, first and existing is None and settings.like is None)
         if existing is not None:
-            selection.known = index_of(existing.store.feature_id_pieces(), existing.n_features)
+            selection.known = IdIndex(existing.n_features).fill(existing.store.feature_id_pieces())
         elif settings.like is not None:
             with Store(settings.like) as store:
-                selection.known = index_of(store.feature_id_pieces(), store.n_features)
+                selection.known = IdIndex(store.n_features).fill(store.feature_id_pieces())
         return selection
 
     def _require_rows(self, destinations: list[Destination]) -> None:

@@ -8,8 +8,6 @@ Schuetze, Introduction to Information Retrieval, 2008, 13.5.2).  Of sets of labe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from scipy import sparse
 
@@ -104,8 +102,3 @@ class Selection:
             apart = np.square(counts[:, 1:] - expected)
             statistic[k : k + step] = np.divide(apart, expected, out=apart, where=expected > 0.0).sum(axis=1)
         return statistic
-
-
-def index_of(pieces: Iterable, n_features: int) -> IdIndex:
-    """The features that are kept, of these (start, ids) pieces."""
-    return IdIndex(n_features).fill(pieces)

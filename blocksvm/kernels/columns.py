@@ -290,9 +290,10 @@ def sparse_values(entries, ends, classes, weights, intercepts, out):
     """``out[i, c] = <w_c, x_i> + intercepts[c]`` of plain rows; feature j has the weights ends[j] .. ends[j + 1] - 1, of
     these classes, and no others; out (n, k)."""
     for i in range(out.shape[0]):
-        out[i, :] = intercepts
+        out[i, :] = 0.0
         for e in range(entries.indptr[i], entries.indptr[i + 1]):
             value = value_at(entries.values, e)
             j = entries.indices[e]
             for t in range(ends[j], ends[j + 1]):
                 out[i, classes[t]] += value * weights[t]
+        out[i, :] += intercepts

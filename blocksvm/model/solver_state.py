@@ -82,6 +82,8 @@ class SavedState:
     def pieces(self, space: str, name: str, dtype, length: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
         """(start, piece) of one array, one after the other, which must have that length; space '' has 'weights', and
         'ids' of the features."""
+        if not space and getattr(self.meta, "sparse", None) is not None and name == "weights":
+            raise InputError(f"{self.path}: keeps its weights one by one, and no run begins with them; start afresh")
         with _opened(self.path) as file:
             if space:
                 holder = group(group(file, "state"), space)

@@ -21,7 +21,7 @@ from blocksvm.base.settings import plain
 from blocksvm.base.vectors import LINE, width_of
 from blocksvm.files.paths import Location
 from blocksvm.model.model_file import describe_model, save_parts
-from blocksvm.problems.certificate import Certificate, certificate_of
+from blocksvm.problems.certificate import REL_GAP, Certificate, certificate_of
 from blocksvm.problems.problem import class_factors, has_classes, labels_learned
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS, learns_together
 from blocksvm.solvers.dual_cd import settings_of
@@ -58,10 +58,6 @@ def must_be_grouped(source: Source, settings: TrainSettings) -> bool:
 def name_of_group(source: Source, first: int, stop: int) -> str:
     """The fingerprint of a source whose rows have the labels first .. stop - 1 alone."""
     return f"{source.fingerprint}[{first}:{stop}]"
-
-
-def is_of_a_group(saved: CheckpointMeta, source: Source) -> bool:
-    return (saved.fingerprint or "").startswith(f"{source.fingerprint}[")
 
 
 def of_labels(source: Source, labels: tuple, first: int, stop: int) -> Source | None:
@@ -116,16 +112,13 @@ class ClassGroups:
 
     def _taken_over(self, path: Location) -> ModelMeta:
         made, first = describe_model(path), self.first
-        ours = self._settings(first, first + len(made.labels))
-        method = plain(settings_of(ours.method).resolve(ours.method, "dual-cd"))
-        same = made.fingerprint == name_of_group(self.source, first, first + len(made.labels))
-        same = same and all(made.settings.get(name) == value for name, value in ours.arithmetic().items())
-        if (
-            not same
-            or made.method.settings != method
-            or made.sparse is None
-            or made.sparse.drop_below != self.drop_below
-        ):
+        stop = first + len(made.labels)
+        ours = self._settings(first, stop)
+        wanted = plain(settings_of(ours.method).resolve(ours.method, "dual-cd")) | ours.arithmetic()
+        wanted |= {"sparse": self.drop_below, "fingerprint": name_of_group(self.source, first, stop)}
+        found = made.method.settings | made.settings
+        found |= {"sparse": made.sparse and made.sparse.drop_below, "fingerprint": made.fingerprint}
+        if any(found.get(name) != value for name, value in wanted.items()):
             raise InputError(
                 f"{path}: is of another run; resume with the same store and settings, or remove it with its checkpoint"
             )
@@ -181,12 +174,13 @@ class ClassGroups:
     def save(self, path: Location, overwrite: bool) -> Result:
         """Write the model of all groups, and return what they have come to."""
         parts = self.parts
-        of_each = np.concatenate([certificate_in(part).of_each for part in parts])
+        of_each = np.concatenate(
+            [Certificate(**structs.asdict(c)).of_each for part in parts if (c := part.certificate)]
+        )
         certificate, tol = certificate_of(of_each, None), self.settings.tol
         status = next((part.status for part in parts if part.status != "converged"), "converged")
         advice = None
-        if certificate.rel_gap is not None and certificate.rel_gap > tol:
-            n = int((of_each[:, 2] > tol).sum())
+        if n := int((of_each[:, REL_GAP] > tol).sum()):
             advice = f"not converged: {n:,} of {len(of_each):,} classes have a gap above {option('tol', tol)}"
         outer = max(part.outer for part in parts)
         result = Result(status, np.empty(0), None, certificate, outer, self.seconds, [], [], {}, advice=advice)
@@ -209,12 +203,6 @@ class ClassGroups:
         """The parts, which the model has."""
         for g in range(len(self.parts)):
             self.part(g).unlink()
-
-
-def certificate_in(part: ModelMeta) -> Certificate:
-    """As the run had it."""
-    assert part.certificate is not None
-    return Certificate(**structs.asdict(part.certificate))
 
 
 def rare_labels(source: Source) -> str:

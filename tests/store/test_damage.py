@@ -171,13 +171,18 @@ def test_more_rows_than_a_block_can_have_are_one_sentence():
     [("features/ids", lambda ids: ids.__setitem__(2, ids[1]), "below 0 or there twice"),
      ("features/ids", lambda ids: ids.__setitem__(2, -3), "below 0 or there twice"),
      ("weights", lambda w: w.__setitem__(2, np.nan), "a weight is not a number"),
+     ("sparse/features", lambda i: i.__setitem__(2, 10_000), "sparse weights contradict"),
+     ("sparse/features", lambda i: i.__setitem__(2, -1), "sparse weights contradict"),
+     ("sparse/values", lambda w: w.__setitem__(2, np.inf), "sparse weights contradict"),
+     ("sparse/ends", lambda ends: ends.__setitem__(0, ends[1] + 1), "sparse weights contradict"),
+     ("sparse/ends", lambda ends: ends.__setitem__(3, 1 << 40), "sparse weights contradict"),
      ("support/indices", lambda i: i.__setitem__(2, 10_000), "support vectors contradict"),
      ("support/indices", lambda i: i.__setitem__(2, -1), "support vectors contradict"),
      ("support/indptr", lambda i: i.__setitem__(1, 1 << 40), "support vectors contradict")],
 )  # fmt: skip
 def test_forged_models_are_refused(ours, tmp_path, capsys, name, change, says):
     path = tmp_path / "m.h5"
-    path.write_bytes((ours / ("k.h5" if name.startswith("support") else "m.h5")).read_bytes())
+    path.write_bytes((ours / {"support": "k.h5", "sparse": "kept.h5"}.get(name.partition("/")[0], "m.h5")).read_bytes())
     with h5py.File(path, "r+") as file:
         rewritten(file, name, change)
     for rows in ("s.h5", "s.svm"):

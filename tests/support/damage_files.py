@@ -17,6 +17,7 @@ PREPARED = (
     "split {here}/classes.svm {here}/classes-rows.h5",
     f"train {{here}}/s.h5 {{here}}/m.h5 {RUN}",
     f"train {{here}}/classes-rows.h5 {{here}}/classes.h5 --max-outer 3 {RUN}",
+    f"train {{here}}/classes-rows.h5 {{here}}/kept.h5 --drop-below 0.01 --max-outer 3 {RUN}",
     "train {here}/s.h5 {here}/k.h5 --solver kernel --kernel rbf --max-outer 2 --quiet",
     f"train {{here}}/s.h5 {{here}}/n.h5 --max-outer 2 --checkpoint {{here}}/c.h5 {RUN}",
     "structure train {here}/s.txt {here}/chunks.h5 --task chunks --learner pa1 --epochs 1 --quiet",

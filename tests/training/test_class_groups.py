@@ -161,3 +161,7 @@ def test_labels_of_few_rows_are_told_and_what_a_group_has_not_is_refused(stores,
     assert (code, "leave --explain out" in err) == (2, True)
     code, _, err = run_in_process(capsys, train_main, stores["sets"], tmp_path / "n.h5", "--from", tmp_path / "m.h5")
     assert (code, "holds no dual variables of 90 classes" in err) == (2, True)
+    code, _, err = run_in_process(
+        capsys, train_main, store, tmp_path / "n.h5", "--learner", "arow", "--drop-below", "1"
+    )
+    assert (code, "--drop-below: arow does not accept it" in err) == (2, True)
