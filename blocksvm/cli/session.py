@@ -18,14 +18,15 @@ from blocksvm.base.threads import Threads
 from blocksvm.cli.options import cluster_of, resumes
 from blocksvm.cli.train_table import TrainDisplay, train_summary
 from blocksvm.files.paths import Location, location
+from blocksvm.model.model_file import describe_model
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import InitialModels
 from blocksvm.model.trace import Trace
-from blocksvm.store.descriptions import CheckpointMeta, SparseMeta
+from blocksvm.store.descriptions import CheckpointMeta
 from blocksvm.store.reader import Store
 from blocksvm.training import record
 from blocksvm.training.checkpoint import Checkpoint, save_result
-from blocksvm.training.groups import ClassGroups, may_be_grouped, must_be_grouped, rare_labels
+from blocksvm.training.groups import ClassGroups, is_of_a_group, may_be_grouped, must_be_grouped, rare_labels
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
@@ -63,15 +64,15 @@ class Session:
             source = stack.enter_context(Store(options.store))
             valid = stack.enter_context(Store(options.valid)) if options.valid else None
             resume = self._resume()
-            grouped = self._one_run_is_too_large(source, resume)
-            try:
-                plan = None if grouped else self._plan(source, valid, resume)
-            except TooLittleMemory:
-                if resume is not None or self.cluster is not None or not may_be_grouped(source, self.settings):
-                    raise
-                plan = None
-            if plan is None:
+            may = self.cluster is None and may_be_grouped(source, self.settings)
+            if may and (must_be_grouped(source, self.settings) if resume is None else is_of_a_group(resume, source)):
                 return self._run_in_groups(source, resume, began)
+            try:
+                plan = self._plan(source, valid, resume)
+            except TooLittleMemory:
+                if resume is not None or not may:
+                    raise
+                return self._run_in_groups(source, None, began)
             if plan.held_out is not None and plan.held_out.note and not options.quiet:
                 print(f"note: {plan.held_out.note}", file=sys.stderr)
             display = TrainDisplay(sys.stderr, options.quiet)
@@ -103,29 +104,21 @@ class Session:
                     return replace(result, status="interrupted"), lines
                 lines.append(f"probabilities calibrated on rows held out: {calibration['kind']}")
             if result.status != "interrupted":
-                sparse = save_result(
+                save_result(
                     self.outputs["model"], loop.plan, loop.state, result,
                     overwrite=options.overwrite, calibration=calibration, drop_below=options.drop_below,
                 )  # fmt: skip
-                lines += self._written(sparse)
+                lines += self._written()
         return result, lines
 
-    def _written(self, sparse: SparseMeta | None) -> list[str]:
+    def _written(self) -> list[str]:
         """Lines on the model that was written."""
-        path = self.outputs["model"]
+        path, sparse = self.outputs["model"], describe_model(self.outputs["model"]).sparse
         lines = [f"model written to {path} ({path.stat().st_size / 1e6:.1f} MB)"]
         if sparse is not None and sparse.n_dropped:
             n, size = f"{sparse.n_dropped:,} of {sparse.n_dropped + sparse.n_weights:,}", sparse.drop_below
             lines.insert(0, f"{n} weights are below {size:g} and left out; the gap is that of all of them")
         return lines
-
-    def _one_run_is_too_large(self, source: Store, resume: CheckpointMeta | None) -> bool:
-        """The classes are learned in groups: the checkpoint is of one, or it is seen before there is a plan."""
-        if self.cluster is not None or not may_be_grouped(source, self.settings):
-            return False
-        if resume is not None:
-            return (resume.fingerprint or "").startswith(f"{source.fingerprint}[")
-        return must_be_grouped(source, self.settings)
 
     def _run_in_groups(self, source: Store, resume: CheckpointMeta | None, began: float) -> tuple[Result, list[str]]:
         """Groups of classes one after the other, each as a run of its own."""
@@ -166,11 +159,10 @@ class Session:
                 plan.source.close()
                 del loop, plan, result  # before there is memory for the next group
             result = groups.save(model, options.overwrite)
-            groups.remove()
         self.end |= record.end_event(result, None)
         lines = train_summary(result)
         lines.append(f"{k:,} classes in {len(groups.parts):,} groups: the gap is the largest of a class")
-        return result, lines + self._written(groups.sparse)
+        return result, lines + self._written()
 
     def _note(self, text: str) -> None:
         if text and not self.options.quiet:

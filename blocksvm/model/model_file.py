@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import h5py
@@ -89,17 +90,15 @@ def save_model(
         write_meta(file, structs.replace(meta, content=b"".join(content).hex()))
 
 
-def save_parts(path: Location, parts: list[Location], meta: ModelMeta, overwrite: bool, stack: ExitStack) -> None:
+def save_parts(path: Location, parts: list[Location], meta: ModelMeta, overwrite: bool) -> None:
     """Write the model of all classes of several models, which have sparse weights of the same features."""
-    files = [stack.enter_context(open_hdf5(part, "model")) for part in parts]
-    features = group(files[0], "features")
-
-    def ids(start: int, stop: int) -> np.ndarray:
-        return read_range(features, "ids", INT64, start, stop)
-
-    names = features if has(features, "names") else None
-    factors = read_factors(files[0], meta.n_features) if has(features, "idf") else None
-    save_model(path, ids, kept_in(files), {}, meta, overwrite, None, names, factors)
+    with ExitStack() as stack:
+        files = [stack.enter_context(open_hdf5(part, "model")) for part in parts]
+        features = group(files[0], "features")
+        names = features if has(features, "names") else None
+        factors = read_factors(files[0], meta.n_features) if has(features, "idf") else None
+        ids = partial(read_range, features, "ids", INT64)
+        save_model(path, ids, kept_in(files), {}, meta, overwrite, None, names, factors)
 
 
 def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:

@@ -134,13 +134,12 @@ def save_result(
     overwrite: bool = True,
     calibration: dict | None = None,
     drop_below: float | None = None,
-) -> SparseMeta | None:
+) -> None:
     """Write the model file; feature_ids(start, stop) where the source may be closed.
 
     A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can
     start from it; a learner's whole state, so that it can go on.  calibration: how decision values become
-    probabilities.  drop_below: the weights are kept one by one, without those that are smaller and without a state;
-    returns their numbers.
+    probabilities.  drop_below: the weights are kept one by one, without those that are smaller and without a state.
     """
     weights: Piecewise | Kept = whole(result.w)
     kept = {plan.namespace: {a.name: whole(state[a.name]) for a in plan.solver.state_arrays if a.in_model}}
@@ -152,7 +151,6 @@ def save_result(
     factors = None if plan.solver.n_features else factors_of_source(plan.source, plan.n_features)
     with nullcontext() if plan.solver.n_features else names_of(plan.source) as names:
         save_model(path, ids, weights, kept, description, overwrite, result.support, names, factors)
-    return description.sparse
 
 
 def is_result_of(model: Path, checkpoint: Location, settings: TrainSettings) -> bool:

@@ -8,7 +8,6 @@ are kept one by one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -58,6 +57,10 @@ def must_be_grouped(source: Source, settings: TrainSettings) -> bool:
 def name_of_group(source: Source, first: int, stop: int) -> str:
     """The fingerprint of a source whose rows have the labels first .. stop - 1 alone."""
     return f"{source.fingerprint}[{first}:{stop}]"
+
+
+def is_of_a_group(saved: CheckpointMeta, source: Source) -> bool:
+    return (saved.fingerprint or "").startswith(f"{source.fingerprint}[")
 
 
 def of_labels(source: Source, labels: tuple, first: int, stop: int) -> Source | None:
@@ -135,10 +138,9 @@ class ClassGroups:
     def next_plan(self, resume: CheckpointMeta | None) -> Plan:
         """Of the next group: that of the checkpoint, where this is of one, else of as many labels as fit."""
         first, left = self.first, len(self.labels) - self.first
-        if resume is not None and resume.cost is not None:
-            stop = first + len(resume.cost)
-            if resume.fingerprint == name_of_group(self.source, first, stop):
-                return self._plan(first, stop, resume)
+        stop = first + len(resume.cost or ()) if resume is not None else first
+        if resume is not None and resume.fingerprint == name_of_group(self.source, first, stop):
+            return self._plan(first, stop, resume)
         plan = self._plan(first, first + min(LINE, left))
         state = self._state_bytes(plan)
         most = max(1, int(STATE_SHARE * self.settings.memory * LINE / state) // LINE) * LINE
@@ -172,7 +174,7 @@ class ClassGroups:
         self.parts.append(describe_model(path))
 
     def save(self, path: Location, overwrite: bool) -> Result:
-        """Write the model of all groups, and return what they have come to."""
+        """Write the model of all groups in the place of their parts, and return what they have come to."""
         parts = self.parts
         of_each = np.concatenate(
             [Certificate(**structs.asdict(c)).of_each for part in parts if (c := part.certificate)]
@@ -185,24 +187,21 @@ class ClassGroups:
         outer = max(part.outer for part in parts)
         result = Result(status, np.empty(0), None, certificate, outer, self.seconds, [], [], {}, advice=advice)
         kept = [part.sparse for part in parts if part.sparse is not None]
-        self.sparse = SparseMeta(sum(s.n_weights for s in kept), sum(s.n_dropped for s in kept), self.drop_below)
+        sparse = SparseMeta(sum(s.n_weights for s in kept), sum(s.n_dropped for s in kept), self.drop_below)
         method = structs.replace(parts[0].method, settings=dict(parts[0].method.settings))
         if isinstance(weights := self.settings.method.get("class_weight"), dict):
             method.settings["class_weight"] = weights
         meta = structs.replace(
-            parts[0], labels=list(self.labels), n_vectors=len(self.labels), sparse=self.sparse, status=status,
+            parts[0], labels=list(self.labels), n_vectors=len(self.labels), sparse=sparse, status=status,
             method=method, multilabel=self.source.label_kind == SETS, fingerprint=self.source.fingerprint, outer=outer,
             certificate=CertificateMeta(**asdict(certificate)), cost=[c for part in parts for c in part.cost or []],
             seconds=self.seconds, passes=[], set_passes=[],
         )  # fmt: skip
-        with ExitStack() as stack:
-            save_parts(path, [self.part(g) for g in range(len(parts))], meta, overwrite, stack)
+        paths = [self.part(g) for g in range(len(parts))]
+        save_parts(path, paths, meta, overwrite)
+        for part in paths:
+            part.unlink()
         return result
-
-    def remove(self) -> None:
-        """The parts, which the model has."""
-        for g in range(len(self.parts)):
-            self.part(g).unlink()
 
 
 def rare_labels(source: Source) -> str:
