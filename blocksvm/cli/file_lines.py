@@ -139,6 +139,9 @@ def checkpoint_lines(meta: CheckpointMeta, n_bytes: int) -> list[tuple[str, str]
 def model_lines(meta: ModelMeta, n_bytes: int) -> list[tuple[str, str]]:
     """Of a linear model, or one with a kernel: how it was trained, and how well it fits."""
     lines = linear_lines("model", meta, n_bytes)
+    if (kept := meta.sparse) is not None:
+        dropped = f", {kept.n_dropped:,} below {kept.drop_below:g} left out" if kept.n_dropped else ""
+        lines.append(("weights", f"{kept.n_weights:,} kept one by one{dropped}"))
     lines += [] if meta.radius is None else [("radius", f"{meta.radius:.6g}")]
     if (told := meta.progress) is not None:
         figures = (told.rows, told.cumulative_loss, told.mistakes, told.squared_errors, told.cumulative_cost)

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import structs
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import has_label
+from blocksvm.base.labels import LABEL_BYTES, has_label
 from blocksvm.base.memory import Budget
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
@@ -347,6 +347,7 @@ class StoreScorer(Scorer):
             self.some_unknown = bool(self.unknown.any())
             self.arena_bytes = largest_chunk_bytes(store)
             self.budget.take("weights", of_store + store.n_features + 1)
+            self.budget.take("labels", LABEL_BYTES * store.meta.n_labels)
             chunk = self.arena_bytes + 48 * int(store.chunks.n_rows.max())
             chunk += 2 * int(store.chunks.nnz.max()) * self.some_unknown
             values = piece_bytes(n_vectors, 2 * n_explained)

@@ -139,6 +139,7 @@ def test_small_weights_are_left_out(stores, tmp_path, succeeds):
     kept.save(tmp_path / "copy.h5")
     assert describe_model(tmp_path / "copy.h5").content == kept.meta.content
     top = succeeds(info_main, tmp_path / "copy.h5", "--top", "1")[1]
+    assert f"{about.n_weights:,} kept one by one, {about.n_dropped:,} below 0.01 left out" in top
     c, j = np.unravel_index(np.abs(W).argmax(), W.shape)
     assert f"{kept.labels[c]}  {W[c, j]:+.4g} feature {kept.feature_ids[j]}" in top
     succeeds(export_main, tmp_path / "copy.h5", tmp_path / "weights.csv", "--format", "table")
