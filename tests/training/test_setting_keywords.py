@@ -45,7 +45,7 @@ def named(owner) -> set[str]:
 def test_every_setting_is_a_keyword():
     of_rows = set(RowSettings.__annotations__)
     assert set(HINTS) == {"solver", "learner", "n_jobs", *declared()} | of_rows
-    assert of_rows == {"format", "bits", "dtype", "min_count", *RECIPE.names(), *all_choices().names()}
+    assert of_rows == {"format", "bits", "dtype", "min_count", "top_features", *RECIPE.names(), *all_choices().names()}
     assert set(get_type_hints(StoreSettings)) == named(SplitSettings) | {"idf", "scale"} | set(all_choices().names())
     assert set(get_type_hints(RegretSettings)) == {"C", *get_type_hints(MethodSettings), *REPLAY.names()}
     of_stream = named(StreamSettings) | set(all_choices().names()) | set(COMMON_SETTINGS.names())
