@@ -43,14 +43,14 @@ class Selection:
         of_kinds = [self._columns(labels[there[k]]) for k in first.tolist()]
         sizes = np.array([0, *map(len, of_kinds)])
         columns = np.array([c for own in of_kinds for c in own], np.int64)
-        kind = sparse.csr_matrix((np.ones(len(columns), np.int64), columns, np.cumsum(sizes)))
+        kind = sparse.csr_matrix((np.ones(len(columns), np.uint32), columns, np.cumsum(sizes)))
         kind.resize(len(of_kinds), 1 + len(self.columns))
         self.rows = np.append(self.rows, np.zeros(1 + len(self.columns) - len(self.rows), np.int64))
         self.rows += np.bincount(kinds, minlength=len(of_kinds)) @ kind
-        rows = sparse.csr_matrix((np.ones(len(positions), np.int64), positions, indptr), (len(codes), len(table)))
+        rows = sparse.csr_matrix((np.ones(len(positions), np.uint32), positions, indptr), (len(codes), len(table)))
         self._make_room(table)
-        found = (rows[there].T @ kind[kinds]).tocoo()
-        self.counts[found.row, found.col] += found.data.astype(np.uint32)
+        found = ((rows if len(there) == len(codes) else rows[there]).T @ kind[kinds]).tocoo()
+        self.counts[found.row, found.col] += found.data
 
     def _columns(self, label) -> list[int]:
         """That of all rows, and those of the classes of a row with this label."""
