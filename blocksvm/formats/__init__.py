@@ -91,7 +91,10 @@ def settled(inputs, recipe, memory: int):
         looks = hasattr(format_, "head_lines") and hasattr(inputs, "whole_lines")
         head = inputs.whole_lines(format_.head_lines(recipe.options), memory) if looks else inputs.head()
         options = inputs.options = format_.settled(recipe.options, head, inputs.names[0])
-        return replace(recipe, format=name, options=options)
+        recipe = replace(recipe, format=name, options=options)
+        if options.get("text") is not None:
+            cut_between_records(inputs, recipe)
+        return recipe
     takes = settings_of(name)
     for setting, value in recipe.options.items():
         if value is not None and setting not in takes:

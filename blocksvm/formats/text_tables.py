@@ -47,6 +47,7 @@ from blocksvm.formats.table_rows import POOL, WHOLE, Cells, Layout, RowMaker, Ro
 from blocksvm.formats.text.row_labels import MISSING, are_words, inexact, sentence_of
 from blocksvm.formats.text.text_source import (
     LONE_RETURNS,
+    MOST_OPEN,
     TextPiece,
     last_newline,
     quoted,
@@ -97,7 +98,8 @@ class TextLayout(Layout):
         self.cutting = {
             "read_options": pa.csv.ReadOptions(use_threads=False, block_size=WHOLE, column_names=keys),
             "parse_options": pa.csv.ParseOptions(
-                delimiter=chr(dialect.delimiter), quote_char=chr(dialect.quote) if quoting else False
+                delimiter=chr(dialect.delimiter), quote_char=chr(dialect.quote) if quoting else False,
+                newlines_in_values=bool(self.texts),
             ),
             "convert_options": pa.csv.ConvertOptions(
                 check_utf8=False, strings_can_be_null=False, include_columns=wanted,
@@ -110,6 +112,9 @@ class TextLayout(Layout):
         lines, fault, stop = None, None, end
         n_lines = np.count_nonzero(text[begin:end] == NEWLINE)
         table = self._table(text[begin:end])
+        broken = self.texts and (table is None or len(table) != n_lines)
+        if broken and (records := self._records(text[begin:end])) is not None:
+            return records
         last = last_newline(text[begin : end - 1], end - 1 - begin) + 1 + begin  # the last line may end within quotes
         open_ended = np.count_nonzero(text[last:end] == self.dialect.quote) % 2
         if table is None or len(table) != n_lines or open_ended or lone_returns(text[begin:end]):
@@ -126,6 +131,23 @@ class TextLayout(Layout):
             if table is None or len(table) != n:
                 raise InputError("the lines cannot be cut into cells; are its quotes or separators others?")
         batches = table.to_batches()
+        return Cut(len(table), batches[0].columns if batches else [], lines, fault, self.dialect.quote)
+
+    def _records(self, text: np.ndarray) -> Cut | None:
+        """The same of lines some of which break within quotes, up to a record whose quotes do not end; None where there
+        is another fault."""
+        ends = np.flatnonzero(text == NEWLINE)
+        inside = np.cumsum(text == self.dialect.quote, dtype=np.uint8)[ends] % 2
+        last = np.append(-1, np.flatnonzero(inside == 0))  # of each record
+        begins = np.append(0, ends + 1)
+        lines = last[:-1] + 1
+        lines = lines[(text[begins[lines]] != NEWLINE) & (text[begins[lines]] != RETURN)]
+        stop = int(last[-1]) + 1
+        table = self._table(text[: begins[stop]])
+        if table is None or len(table) != len(lines):
+            return None
+        fault = None if stop == len(ends) else (stop, kernels.OPEN_QUOTE, self.texts[0], -1)
+        batches = table.combine_chunks().to_batches()
         return Cut(len(table), batches[0].columns if batches else [], lines, fault, self.dialect.quote)
 
     def kept_of(self, cut: Cut) -> pa.RecordBatch | None:
@@ -314,6 +336,8 @@ class TextReader:
     def _sentence(self, code: int, layout: TextLayout, column: int) -> str:
         whose = "the header" if self.options["header"] != "no" else "the first line"
         name = layout.names[min(column, len(layout.names) - 1)]
+        if code == kernels.OPEN_QUOTE and layout.texts:
+            return f"the quotes that begin on this line do not end within {MOST_OPEN} lines; close them"
         return FAULTS[code].format(column=column, n=len(layout.names), name=name, whose=whose)
 
 

@@ -1,6 +1,7 @@
 """Texts in any form make the same rows: documents, fastText's lines, JSON lines, columns of tables; and what is wrong
 with one is told with its line."""
 
+import csv
 import gzip
 import json
 
@@ -86,6 +87,28 @@ def test_case_and_accents_are_those_of_scikit_learn(case, accents, tmp_path):
     counts = theirs.fit_transform(plain)
     assert len({id_ for row in rows for id_ in row[1]}) == counts.shape[1]
     assert [sorted(row[2]) for row in rows] == [sorted(counts[k].data.tolist()) for k in range(len(plain))]
+
+
+def test_texts_of_csv_may_have_line_breaks(tmp_path, succeeds, refusal):
+    """In pieces of whatever size, as Python's csv module reads them; what is left open is told with its line."""
+    texts = [f'one\n"two" {k}\n\nthree, {k % 5}' if k % 3 else f"plain {k % 7}" for k in range(3000)]
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("id", "text", "label"), *((k, text, k % 2) for k, text in enumerate(texts))])
+    pyarrow.parquet.write_table(
+        pa.table({"text": texts, "label": [k % 2 for k in range(3000)]}), tmp_path / "t.parquet"
+    )
+    rows = {}
+    for name in ("t.csv", "t.parquet"):
+        options = {"text": "text", "ngrams": "char:1-3"}
+        split_rows([tmp_path / name], tmp_path / f"{name}.h5", SplitSettings(options=options, memory=30_000_000))
+        rows[name] = in_source_order(tmp_path / f"{name}.h5")
+    assert rows["t.csv"] == rows["t.parquet"]
+    succeeds(train, tmp_path / "t.csv.h5", tmp_path / "m.h5", "--max-outer", "1", "--tol", "1")
+    succeeds(predict, tmp_path / "m.h5", tmp_path / "t.csv", f"{tmp_path}/out/", "--keep", "id,text")
+    with open(tmp_path / "out" / "t.csv", newline="") as file:
+        assert [(row["id"], row["text"]) for row in csv.DictReader(file)] == [(str(k), t) for k, t in enumerate(texts)]
+    (tmp_path / "bad.csv").write_text('text,label\n"a\nb",1\nc,0\n"open,1\nx,1\n')
+    assert "bad.csv:5: " in refusal(split, tmp_path / "bad.csv", tmp_path / "b.h5", "--text", "text")
 
 
 def test_folders_are_classes(tmp_path, succeeds, refusal):
