@@ -202,7 +202,7 @@ def _array_of(X) -> np.ndarray:
         if array.ndim < 2 and array.size and isinstance(array.flat[0], str):
             raise InputError(
                 "the matrix holds texts; write_store makes rows of a file of them, predict_files predicts those of a "
-                "file, and to_estimator(model).predict(texts) those in memory"
+                "file, and load_model(path).predict(texts) those in memory"
             )
         return array.astype(_real(array.dtype), copy=False)
     except (TypeError, ValueError) as error:
@@ -211,7 +211,7 @@ def _array_of(X) -> np.ndarray:
         if frame is not None:
             raise InputError(
                 f"the column {_column_of_words(frame)} of the table holds what is no number; pandas.get_dummies(table) "
-                "makes columns of 0 and 1 of words, and write_store makes features of the words of a file of the table"
+                "makes columns of 0 and 1 of words, and fit(table, label=COLUMN) takes words, and texts, as they are"
             ) from None
         raise InputError(f"the matrix holds what is no number ({str(error).splitlines()[0]}); give rows of "
                          "numbers, all of one length") from None  # fmt: skip

@@ -30,7 +30,9 @@ def expected_failures(estimator) -> dict[str, str]:
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        *(getattr(estimators, name)() for name in estimators.__all__ if name != "TextClassifier"),  # test_text.py
+        *(
+            getattr(estimators, name)() for name in estimators.__all__ if name != "TextClassifier"
+        ),  # its own: test_text_classifier.py
         *map(OnlineClassifier, LEARNERS),
         OnlineRegressor("fobos", **BOUNDED),
     ],

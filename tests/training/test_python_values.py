@@ -129,12 +129,13 @@ def test_texts_in_memory_are_answered_with_what_predicts_them(tmp_path):
         fitted = blocksvm.fit(store)
     fitted.save(tmp_path / "m.h5")
     texts = ["win money", "lunch"]
-    with pytest.raises(InputError, match=r"texts; .* to_estimator\(model\).predict\(texts\) those in memory"):
+    with pytest.raises(InputError, match=r"texts; .* load_model\(path\).predict\(texts\) those in memory"):
         fitted.model.predict(texts)
-    with pytest.raises(InputError, match=r"win money: no such file; to_estimator\(model\).predict\(texts\) predicts"):
+    with pytest.raises(InputError, match=r"win money: no such file; load_model\(model\).predict\(texts\) predicts"):
         blocksvm.predict_files(tmp_path / "m.h5", texts)
-    with pytest.raises(InputError, match="no such file; to_estimator"):
+    with pytest.raises(InputError, match="no such file; load_model"):
         blocksvm.predict_files(tmp_path / "m.h5", ["win money now " * 30])  # longer than a name may be
+    assert blocksvm.load_model(tmp_path / "m.h5").predict(texts).tolist() == ["spam", "ham"]
     pytest.importorskip("sklearn")
     for model in (blocksvm.load_model(tmp_path / "m.h5"), tmp_path / "m.h5"):
         assert blocksvm.to_estimator(model).predict(texts).tolist() == ["spam", "ham"]
