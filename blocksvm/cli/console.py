@@ -37,6 +37,7 @@ LEAST_MEMORY = 5  # MB that are worth to be advised
 # Products of vectors here are short, or sparse and ours: after each of them OpenBLAS's other threads would wait in a
 # busy loop for the next one, and take their processors from the threads that read and parse.
 ONE_BLAS_THREAD = ("OPENBLAS_NUM_THREADS", "1")
+SYSTEM_POOL = "ARROW_DEFAULT_MEMORY_POOL", "system"  # the others keep some 30 MB of what was given back
 NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)")  # a value that begins so is not an option
 QUIET = Setting("quiet", "print one line or the table asked for, and errors", False, bool)
 
@@ -204,6 +205,7 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     before, turns, handlers = use_option_names(True), sys.getswitchinterval(), signals_interrupt()
     unraisable, sys.unraisablehook = sys.unraisablehook, show_unless_ended(sys.unraisablehook)
     os.environ.setdefault(*ONE_BLAS_THREAD)  # numpy reads it when it is imported
+    os.environ.setdefault(*SYSTEM_POOL)  # as pyarrow does this
     sys.setswitchinterval(TURN_SECONDS)
     gc.set_threshold(OBJECTS_OF_MODULES, *USUAL[1:])
     gc.callbacks.append(look_as_usual)
