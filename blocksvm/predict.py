@@ -140,8 +140,10 @@ def write_beside(options, description, link) -> int:
 
     wanted = Wanted(options.keep, options.top, options.score_of, options.select)
     results = Results(wanted, description.labels, link)
-    shards = Shards(options.output, options.inputs, options.model, wanted, options.overwrite)
     settings = chosen_values(options, all_choices(), PREDICTED)
+    reading = {name: value for name, value in settings.items() if value is not None}
+    reading |= {"format": options.format, "skip_bad": options.skip_bad}
+    shards = Shards(options.output, options.inputs, options.model, wanted, reading, options.overwrite)
     threads = threads_for(options, options.inputs)
     scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads)
     if not isinstance(scorer, TextScorer):

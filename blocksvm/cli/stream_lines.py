@@ -110,7 +110,7 @@ class StreamDisplay:
             self._line({
                 "average": fitted(report.cumulative_loss / max(1, report.rows), 9), "since": fitted(since, 9),
                 "row": counted(report.rows, 11), **self._measures(report), "label": seen(report.label, 7),
-                "predicted": f"{report.score:.3g}",
+                "predicted": seen(report.score, 9) if isinstance(report.score, str) else f"{report.score:.3g}",
             })
         )  # fmt: skip
 

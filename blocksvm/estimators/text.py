@@ -143,6 +143,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def _predicted(self, X, kind: str) -> np.ndarray:
         check_is_fitted(self)
+        if isinstance(X, list | tuple) and not X:
+            return {"scores": self.model_.decision_function, "labels": self.model_.predict}.get(
+                kind, self.model_.predict_proba
+            )(X)
         rows = X if (texts := texts_of(X)) is None or is_path(texts[0]) else table_of_texts(texts)
         return predict_files(self.model_, rows, kind, memory=self._memory(), n_jobs=self.n_jobs)
 

@@ -184,6 +184,9 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit 
         for batch in file.iter_batches(max(1, int(AT_ONCE * n_bytes / row_bytes)), columns=wanted, use_threads=False):
             done += len(batch)
             yield columns, batch, done / max(1, about.num_rows)
+        if not done:
+            nothing = [pa.nulls(0, file.schema_arrow.field(column).type) for column in wanted]
+            yield columns, pa.RecordBatch.from_arrays(nothing, names=wanted), 1.0
 
 
 def ipc_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:

@@ -152,9 +152,13 @@ def inputs_given(inputs):
 
 def texts_of(rows) -> list[str] | None:
     """The texts where rows in memory are a list, array or series of such; else None."""
-    if not isinstance(rows, list | tuple) and getattr(rows, "ndim", None) != 1:
+    columns = getattr(rows, "to_pylist", None) or getattr(rows, "to_list", None)  # of Arrow, polars and pandas
+    if columns is not None and not hasattr(rows, "columns"):
+        listed = columns()
+    elif isinstance(rows, list | tuple) or getattr(rows, "ndim", None) == 1:
+        listed = list(rows)
+    else:
         return None
-    listed = list(rows)
     return listed if listed and isinstance(listed[0], str) else None
 
 

@@ -36,6 +36,9 @@ def folder_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit |
     """Batches of files, in the order of their classes and names."""
     folder, columns = Path(name), text_columns(list(COLUMNS), COLUMNS, {})
     paths = texts_in(folder)
+    deeper = next((path for path in folder.glob("*/*") if path.is_dir() and not path.name.startswith(".")), None)
+    if deeper is not None:
+        raise InputError(f"{deeper}: is a folder within a class, whose files would be left out; move them up")
     if not paths:
         raise InputError(f"{name}: has no files, and no folders with files in them")
     labels: list[bytes | None] = []

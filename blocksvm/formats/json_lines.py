@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from blocksvm.base.errors import option
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import EXACT, as_exact
 from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.formats.arrow_tables import ArrowReader, ArrowRows
@@ -124,8 +124,9 @@ class JsonReader:
         """What is wrong with a line."""
         try:
             value = msgspec.json.decode(line)
-        except msgspec.DecodeError as error:
-            return f"the line is not a JSON object ({error}); mend it"
+        except (msgspec.DecodeError, RecursionError) as error:
+            cure = "mend it" if line.lstrip().startswith(b"{") else f"mend it, or name another {option('format')}"
+            return f"the line is not a JSON object ({error}); {cure}"
         if not isinstance(value, dict):
             return f'the line is a JSON {json_kind(value)}, and an object is needed, as {{"text": ..., "label": ...}}'
         for key, wanted in {
@@ -187,12 +188,16 @@ class JsonLines:
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and the type of labels that the first lines have, unless it is known."""
         options = self.chosen_of({key: value for key, value in requested.items() if value is not None})
+        keys = [*options["text"].split(","), options["label"]]
+        for k, key in enumerate(keys):
+            if any(one == key or one.startswith(f"{key}.") for one in keys[:k] + keys[k + 1 :]):
+                raise InputError(f"the key {key}, which {option('text')} or {option('label')} names, is named twice")
         if LABEL_TYPE in requested:
             return options
         for line in head.split(b"\n"):
             try:
                 label = under(msgspec.json.decode(line), options["label"])
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 continue  # which is said where the line is read, as is a label of another type
             if label not in (None, []) and (kind := arrow_kind(label)) is not None:
                 options[LABEL_TYPE] = kind

@@ -244,7 +244,10 @@ def table_of_texts(texts: Sequence[str], labels: Sequence | None = None) -> pa.T
     if labels is not None:
         if len(labels) != len(texts):
             raise InputError(f"there are {len(texts):,} texts and {len(labels):,} labels; give a label for each")
-        columns["label"] = pa.array(list(labels))
+        try:
+            columns["label"] = pa.array(list(labels))
+        except pa.ArrowException as error:
+            raise InputError(f"labels are all numbers, all strings, or all lists of strings ({error})") from None
     return pa.table(columns)
 
 

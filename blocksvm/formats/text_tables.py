@@ -214,8 +214,8 @@ class TextReader:
         skip = len(first_line) if piece.begins and self.options["header"] != "no" else 0
         try:
             layout = self._layout(first_line)
-        except InputError as error:
-            return self._nothing(piece, str(error))
+        except InputError as error:  # of the file, not of a line
+            raise InputError(f"{shown_name(piece.source.name)}:1: {error}") from None
         n_lines = int(np.count_nonzero(text[:end] == NEWLINE))
         end, fault = utf8_lines(text, end)
         cut = layout.cut(text, min(skip, end), end)
@@ -318,14 +318,6 @@ class TextReader:
                 what = f"cells of the column {name} that say na, n/a, nan or null, and were taken for missing"
                 notes[what] = n, int(lines[row]), quoted(words.token(k, row))
         return notes
-
-    def _nothing(self, piece: TextPiece, sentence: str) -> RowBatch:
-        """No rows, and what is wrong with the first line."""
-        nothing = np.empty(0, np.int64)
-        labels = [] if self.options[WORDS] else np.empty(0)
-        names = (np.empty(0, np.uint8), nothing, nothing) if self.reading.named else None
-        origin = Origin(piece.source, piece.fraction, 0, nothing)
-        return RowBatch(labels, np.zeros(1, np.int64), nothing, np.empty(0), origin, names=names, fault=(0, sentence))
 
     def _category(self, name: str) -> str:
         """The cure for a cell that does not fit its column, where the caller can choose."""

@@ -199,6 +199,8 @@ class Model:
         sum_m coefficients[m] K(z_m, x) + intercept.  A model of texts takes texts, a list of strings, and tables, one
         of a table tables: anything with ``__arrow_c_stream__``, or an iterator of record batches.  Files and stores are
         predicted by ``predict_files``."""
+        if isinstance(X, list | tuple) and not len(X) and is_text(self.recipe.format, self.recipe.options):
+            return np.empty((0, self.meta.n_vectors) if self.meta.n_vectors > 1 else 0)
         if (given := self._in_memory(X)) is not None:
             from blocksvm.model.scoring import scored_at_once, scorer_of  # which is made of this file
 

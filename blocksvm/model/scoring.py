@@ -283,6 +283,9 @@ class TextScorer(Scorer):
             of_rows = values[0].copy() if len(values) == 1 else values.T.copy()
             kept = None if batch.kept is None else batch.kept.slice(rows.start, len(of_rows))
             yield Scores(of_rows, classes_of(values), labels[rows], contributions, kept)
+        if not len(batch) and batch.kept is not None:  # what is kept of no rows has its columns
+            k = self.description.n_vectors
+            yield Scores(np.empty((0, k) if k > 1 else 0), np.empty(0, np.int64), labels, None, batch.kept)
 
     def _limit(self, share: float) -> LineLimit:
         """Lines as long as what is left of the memory holds."""

@@ -11,12 +11,14 @@ import bz2
 import gzip
 import json
 import lzma
+import math
 import operator
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import IO, Any
 
 import msgspec
@@ -32,7 +34,7 @@ from blocksvm.base.labels import label_text
 from blocksvm.files.input import open_input
 from blocksvm.files.output import check_output, write_json, written_whole
 from blocksvm.files.paths import Location, ObjectUrl, location
-from blocksvm.formats.file_reader import fingerprint_of
+from blocksvm.formats.file_reader import damage_named, fingerprint_of
 from blocksvm.formats.json_lines import under
 from blocksvm.formats.table_rows import array_of, strings
 from blocksvm.model.probabilities import Link
@@ -49,25 +51,34 @@ PACKERS: dict[str, Callable[[IO[bytes]], Any]] = {
     ".xz": lambda file: lzma.LZMAFile(file, "wb"),  # noqa: SIM115
     ".zst": lambda file: zstandard.open(file, "wb", closefd=False),
 }
-CONDITION = re.compile(r"(?:(label)\s*(==|!=)|(score|probability)\s*(>=|<=|==|!=|>|<))\s*(.+)")
+QUOTED = r"""("[^"]*"|'[^']*'|[^'"]+?)"""
+CONDITION = re.compile(
+    rf"\s*(?:(label)\s*(==|!=)\s*{QUOTED}|(score|probability)\s*(>=|<=|==|!=|>|<)\s*(\S+?))\s*(?:\sand\s|$)"
+)
 
 
 def conditions_of(text: str) -> list[tuple[str, str, str]]:
-    """(column, operator, value) of each part of 'label == spam and probability >= 0.9'; InputError where it is none."""
-    parts = []
-    for part in text.split(" and "):
-        match = CONDITION.fullmatch(part.strip())
+    """(column, operator, value) of each part of 'label == spam and probability >= 0.9', where a label may stand in
+    quotes; InputError where it is none."""
+    parts, at = [], 0
+    while at < len(text) or not parts:
+        match = CONDITION.match(text, at)
         if match is None:
             example = "'probability >= 0.9', or 'label == spam and score > 1'"
             raise InputError(f"{option('select', text)}: is no condition such as {example}")
-        label, same, column, comparison, value = match.groups()
-        if column is not None:
-            try:
-                float(value)
-            except ValueError:
-                raise InputError(f"{option('select', text)}: {value} is not a number") from None
-        parts.append((label or column, same or comparison, value))
+        label, same, value, column, comparison, number = match.groups()
+        if column is not None and not _is_finite(number):
+            raise InputError(f"{option('select', text)}: {number} is not a finite number")
+        parts.append((label or column, same or comparison, number or value.strip("\"'")))
+        at = match.end()
     return parts
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -93,7 +104,7 @@ class Results:
         self.top = min(wanted.top, len(labels))
         self.score_of = None if wanted.score_of is None else self._code(wanted.score_of)
         self.conditions: list[tuple[str, Callable, float]] = []
-        for column, comparison, value in conditions_of(wanted.select) if wanted.select else ():
+        for column, comparison, value in conditions_of(wanted.select) if wanted.select is not None else ():
             if (column == "probability" and link is None) or (column == "label" and not labels):
                 raise InputError(f"{option('select', wanted.select)}: the model gives no {column}")
             number = self._code(value) if column == "label" else float(value)
@@ -129,6 +140,11 @@ class Results:
             selected &= holds(columns[column], number)
         return columns, selected
 
+    def nothing(self) -> Scores:
+        """Those of no rows."""
+        k = len(self.texts)
+        return Scores(np.empty((0, k) if k > 2 else 0), np.empty(0, np.int64), np.empty(0))
+
     def table(self, columns: Mapping[str, np.ndarray]) -> dict[str, pa.Array]:
         """The columns as Arrow has them."""
         if self.labels and isinstance(self.labels[0], str):
@@ -148,9 +164,16 @@ class Results:
         ]
 
 
-def own_name(name: str, results: Collection[str]) -> str:
-    """The name of a column that is kept, which is no result's."""
-    return f"own_{name}" if name in results else name
+def own_names(names: Collection[str], results: Collection[str]) -> dict[str, str]:
+    """The names of columns that are kept, none of which is a result's or another's."""
+    taken, given = {*names, *results}, {}
+    for name in names:
+        own = name
+        while own in results or (own != name and own in taken):
+            own = f"own_{own}"
+        given[name] = own
+        taken.add(own)
+    return given
 
 
 class TableFile:
@@ -165,7 +188,8 @@ class TableFile:
     def write(self, kept: pa.RecordBatch | None, columns: Mapping[str, np.ndarray], selected: np.ndarray) -> None:
         results = self.results.table(columns)
         if kept is not None:
-            results = {own_name(name, results): kept.column(name) for name in kept.schema.names} | results
+            names = own_names(kept.schema.names, results)
+            results = {own: kept.column(name) for name, own in names.items()} | results
         batch = pa.RecordBatch.from_arrays(list(results.values()), names=list(results))
         if not selected.all():
             batch = batch.take(array_of(np.flatnonzero(selected)))
@@ -182,9 +206,9 @@ class TableFile:
         self.parts, self.rows, self.n_bytes = [], 0, 0
 
     def close(self) -> None:
-        if self.parts or self.writer is None:
-            nothing = pa.RecordBatch.from_arrays([array_of(np.empty(0))], names=["score"])
-            self.parts = self.parts or [nothing]
+        if self.writer is None and not self.parts:  # a file without a header
+            self.write(None, *self.results.columns(self.results.nothing()))
+        if self.parts:
             self._flush()
         self.writer.close()
 
@@ -195,8 +219,9 @@ class JsonFile:
     def __init__(self, results: Results, file: IO[bytes], keep: str | None):
         self.results, self.file = results, file
         self.keys = [] if keep is None else keep.split(",")
+        self.unseen = set(self.keys)  # keys that no object had
         self.encode = msgspec.json.Encoder().encode
-        self.decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+        self.strict = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
     def write(self, kept: pa.RecordBatch | None, columns: Mapping[str, np.ndarray], selected: np.ndarray) -> None:
         rows = np.flatnonzero(selected)
@@ -209,13 +234,28 @@ class JsonFile:
         if lines:
             self.file.write(b"\n".join(lines) + b"\n")
 
+    def decode(self, own: bytes) -> dict[str, Any]:
+        """An object's keys with their values as they were written."""
+        try:
+            return self.strict(own)
+        except msgspec.DecodeError:  # NaN, as Python writes it
+            return json.loads(own, parse_constant=lambda word: msgspec.Raw(word.encode()))
+        except RecursionError:
+            raise InputError("an object has too many lists or objects within others to be kept") from None
+
     def _kept(self, own: bytes, results: Collection[str]) -> dict:
         """The values of the keys that are kept, those at the top as they were written."""
-        known: dict[str, Any] = self.decode(own)
-        keys = list(known) if self.keys == ["*"] else self.keys
-        within = msgspec.json.decode(own) if any("." in key and key not in known for key in keys) else {}
-        found = {own_name(key, results): known.get(key, under(within, key)) for key in keys}
-        return {key: value for key, value in found.items() if value is not None}
+        known: dict[str, Any] = self.decode(own) if self.keys else {}
+        found: dict[str, Any] = {}
+        for key in self.keys:
+            chosen = {name: value for name, value in known.items() if name == key or fnmatchcase(name, key)}
+            if not chosen and "." in key and (value := under(msgspec.json.decode(own), key)) is not None:
+                chosen = {key: value}
+            if chosen:
+                self.unseen.discard(key)
+            found |= chosen
+        names = own_names(found, results)
+        return {names[key]: value for key, value in found.items()}
 
     def close(self) -> None:
         pass
@@ -266,22 +306,27 @@ class Shards:
     """The files of scores in a folder; InputError for inputs of one name, and for files that another model made, or
     with other settings, unless they may be replaced.
 
-    done: inputs whose scores are there already.
+    reading: the settings by which the inputs are read; done: inputs whose scores are there already, and which have not
+    changed since.
     """
 
-    def __init__(self, folder: str, inputs: list[str], model: str, wanted: Wanted, overwrite: bool):
+    def __init__(
+        self, folder: str, inputs: list[str], model: str, wanted: Wanted, reading: Mapping, overwrite: bool = False
+    ):
         self.folder = location(folder.rstrip("/") or "/")
-        self.wanted, self.overwrite = wanted, overwrite
+        self.wanted = wanted
         self.outputs = {name: self._beside(os.path.basename(name)) for name in inputs}
         if len(set(map(str, self.outputs.values()))) < len(inputs):
             twice = next(one for one in inputs if sum(os.path.basename(one) == os.path.basename(b) for b in inputs) > 1)
             raise InputError(f"{twice}: another input has this name, too; score them into folders of their own")
         self.list = self._beside(LIST)
-        made_by = {"model": fingerprint_of(model), "wanted": msgspec.to_builtins(wanted)}
+        if "-" in inputs:
+            raise InputError("-: standard input has no name for its scores in a folder; name a file")
+        made_by = {"model": fingerprint_of(model), "wanted": msgspec.to_builtins(wanted), "reading": dict(reading)}
         self.known: dict[str, Any] = {"blocksvm": __version__, **made_by, "shards": {}}
         if self.list.is_file() and not overwrite:
-            with open_input(self.list) as file:
-                before = json.loads(file.read())
+            with open_input(self.list) as file, damage_named(str(self.list), cure="remove it"):
+                before = msgspec.json.decode(file.read(), type=dict[str, Any])
             if {key: before.get(key) for key in made_by} != made_by:
                 raise InputError(
                     f"{folder}: has scores of another model, or with other settings; choose another folder, or add "
@@ -293,12 +338,10 @@ class Shards:
         shards = self.known["shards"]
         there = [name for name, path in self.outputs.items() if name in shards and path.is_file()]
         self.done = [name for name in there if self._state(name) == shards[name]]
+        self.replaced = list(self.outputs) if overwrite else there
         for name, path in self.outputs.items():
             if name not in self.done:
-                if name in there:
-                    again = f"add {option('overwrite', True)} to score all again"
-                    raise InputError(f"{name}: has changed since it was scored; {again}")
-                check_output(path, overwrite, "shard")
+                check_output(path, name in self.replaced, "shard")
 
     def _beside(self, name: str) -> Location:
         return location(f"{self.folder}/{name}")
@@ -322,11 +365,14 @@ class Shards:
             state = self._state(name)
             pieces = scorer.scores([name])
             first = next(pieces, None)
-            with opened(path, scorer.format, results, self.wanted.keep, memory, self.overwrite) as file:
+            again = name in self.replaced
+            with opened(path, scorer.format, results, self.wanted.keep, memory, again) as file:
                 while first is not None:
                     columns, selected = results.columns(first)
                     file.write(first.kept, columns, selected)
                     yield name, first, int(selected.sum())
                     first = next(pieces, None)
+            for key in sorted(getattr(file, "unseen", ())):
+                scorer.coverage.notes.append(f"{name}: no object has the key {key}, which {option('keep')} names")
             self.known["shards"][name] = state
             write_json(self.list, self.known, overwrite=True)

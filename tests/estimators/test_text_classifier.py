@@ -33,6 +33,7 @@ def test_it_is_split_and_train(tmp_path):
     assert estimator.dual_gap_ == fitted.certificate.rel_gap <= 1e-3 and estimator.classes_.tolist() == ["ham", "spam"]
     values = estimator.decision_function(TEXTS)
     assert values.tolist() == estimator.decision_function(str(tmp_path / "f.txt")).tolist()
+    assert estimator.predict([]).tolist() == [] and len(estimator.decision_function([])) == 0
     assert estimator.score(TEXTS, LABELS) == 1.0 and not hasattr(estimator, "predict_proba")
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         TextClassifier(C=1e4, tol=1e-9, max_iter=1).fit(TEXTS, LABELS)

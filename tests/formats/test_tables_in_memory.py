@@ -89,7 +89,8 @@ def test_texts(tmp_path):
     assert np.array_equal(fitted.model.weights, expected.model.weights)
     expected.save(tmp_path / "m.h5")
     of_file = blocksvm.load_model(tmp_path / "m.h5")
-    for given in (texts, np.array(texts), table["body"]):
+    assert fitted.model.predict([]).tolist() == []
+    for given in (texts, np.array(texts), table["body"], polars.Series(texts), pa.chunked_array([texts])):
         assert fitted.model.predict(given).tolist() == of_file.predict(given).tolist()
     assert (
         of_file.decision_function(texts).tolist()
@@ -113,6 +114,8 @@ def test_texts(tmp_path):
 def test_what_is_refused(tmp_path):
     with pytest.raises(blocksvm.InputError, match="row 1: is int, and texts are strings"):
         blocksvm.fit(["a", 5], [0, 1])
+    with pytest.raises(blocksvm.InputError, match="labels are all numbers, all strings, or all lists of strings"):
+        blocksvm.fit(["a", "b"], ["x", 1])
     with pytest.raises(blocksvm.InputError, match="there are 2 texts and 3 labels"):
         blocksvm.fit(["a", "b"], [0, 1, 1])
     with pytest.raises(blocksvm.InputError, match="no column is called label; name that of the labels by label"):

@@ -172,6 +172,7 @@ def test_sets_of_labels(tmp_path):
         ("j.jsonl", b'{"text": "a", "text": "b"}\n', 1, "keys there twice"),
         ("j.jsonl", b'{"text": "a", "label": 1}\n{"text": "\xff", "label": 1}\n', 2, "not UTF-8"),
         ("j.jsonl", b'{"text": "a", "label": 9007199254740993}\n', 1, "write labels as strings"),
+        ("j.jsonl", b'{"text": ' + b"[" * 3000 + b"]" * 3000 + b"}\n", 1, "is not a JSON object"),
         ("f.txt", b"__label__a x\n__label__b \xff\n", 2, "not UTF-8"),
         ("f.txt", b"__label__a x\n" * 2500 + b"__label__a __label__b y\n", 2501, "--label-sets yes"),
         ("t.csv", b"text,label\nab,1\n\xff,2\n", 3, "not UTF-8"),

@@ -99,7 +99,7 @@ def test_each_file_has_the_scores_that_predict_tells(name, corpus, models, tmp_p
 def test_what_is_kept_and_selected(corpus, models, tmp_path, succeeds):
     folder, rows = corpus
     tables = [folder / "in" / name for name in ("a.jsonl.gz", "b.parquet", "c.csv", "d.arrow")]
-    condition = "label == pos and probability > 0.4"
+    condition = "label == 'pos' and probability > 0.4"
     options = ("--text", "text", "--keep", "id,label", "--select", condition)
     succeeds(predict, models["three"], *tables, f"{tmp_path}/out/", *options)
     shares = told(succeeds, models["three"], tables[1], "--probabilities").astype(float)
@@ -124,6 +124,21 @@ def test_what_is_kept_and_selected(corpus, models, tmp_path, succeeds):
     succeeds(predict, models["three"], tables[1], f"{tmp_path}/of/", "--text", "text", "--score-of", "none")
     found = read(tmp_path / "of" / "b.parquet")
     np.testing.assert_allclose([row["probability"] for row in found], shares[:, 1])
+    # a name is never taken twice, and patterns are of keys, too
+    (tmp_path / "odd.jsonl").write_text('{"text": "good", "label": "x", "own_label": 5, "n1": NaN, "n2": 2}\n')
+    ran = succeeds(predict, models["three"], tmp_path / "odd.jsonl", f"{tmp_path}/odd/", "--keep", "*label,n*,nosuch")
+    assert "no object has the key nosuch" in " ".join(ran.err.split())
+    line = (tmp_path / "odd" / "odd.jsonl").read_text()
+    assert '"own_own_label":"x"' in line and '"own_label":5' in line and '"n1":NaN' in line and '"n2":2' in line
+    # a file without rows has the columns of those with rows
+    flat = pyarrow.parquet.read_table(tables[1])
+    pyarrow.parquet.write_table(flat.slice(0, 0), tmp_path / "no.parquet")
+    succeeds(predict, models["three"], tmp_path / "no.parquet", f"{tmp_path}/no/", "--text", "text", "--keep", "id,n")
+    succeeds(predict, models["three"], tables[1], f"{tmp_path}/some/", "--text", "text", "--keep", "id,n")
+    schemas = [
+        pyarrow.parquet.read_schema(path) for path in (tmp_path / "no" / "no.parquet", tmp_path / "some" / "b.parquet")
+    ]
+    assert schemas[0] == schemas[1]
     # a file of which no row is selected is there, and empty
     succeeds(predict, models["three"], *tables, f"{tmp_path}/none/", "--text", "text", "--select", "probability > 1")
     assert [read(tmp_path / "none" / path.name) for path in tables] == [[]] * 4
@@ -157,7 +172,10 @@ def test_a_stopped_run_goes_on(corpus, models, tmp_path, succeeds, refusal, monk
     command = (models["two"], tmp_path / "new" / "e.ft", f"{tmp_path}/other/")
     succeeds(predict, *command)
     (tmp_path / "new" / "e.ft").write_text("__label__pos good\n__label__neg bad\n")
-    assert "has changed since it was scored" in refusal(predict, *command)
+    assert "2 of 2 rows in 1 file" in succeeds(predict, *command).out  # it has changed, and is scored again
+    assert "other settings" in refusal(predict, *command, "--skip-bad")
+    (tmp_path / "other" / "_blocksvm.json").write_text("[]")
+    assert "_blocksvm.json: cannot be read" in refusal(predict, *command)
 
 
 def test_what_is_refused(corpus, models, tmp_path, refusal):
@@ -166,7 +184,9 @@ def test_what_is_refused(corpus, models, tmp_path, refusal):
     out = f"{tmp_path}/out/"
     for arguments, sentence in [
         ((json_file, out, "--select", "probability => 1"), "is no condition such as 'probability >= 0.9'"),
-        ((json_file, out, "--select", "score > x"), "x is not a number"),
+        ((json_file, out, "--select", "score > x"), "x is not a finite number"),
+        ((json_file, out, "--select", ""), "is no condition"),
+        ((json_file, out, "--select", "score > nan"), "nan is not a finite number"),
         ((json_file, out, "--select", "label == poss"), "poss: is no label of the model; did you mean pos?"),
         ((json_file, out, "--scores"), "--scores: is for an OUTPUT that is a file"),
         ((json_file, tmp_path / "p.txt", "--keep", "id"), "--keep: is for an OUTPUT that is a folder"),
