@@ -156,7 +156,7 @@ def _table_of(rows, y):
         return None
     from blocksvm.formats.table_rows import table_of_texts
 
-    return table_of_texts(texts, np.asarray(y).tolist() if hasattr(y, "dtype") else y)
+    return table_of_texts(texts, y)
 
 
 def fit_table(table, sample_weight, settings, more) -> Fitted:

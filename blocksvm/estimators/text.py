@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from blocksvm.api.files import predict_files
+from blocksvm.api.files import SCORES, predict_files
 from blocksvm.api.fit import Fitted, fit, fit_table, write_weights
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import MEMORY
@@ -27,7 +27,8 @@ from blocksvm.formats.choices import TEXT
 from blocksvm.formats.file_reader import texts_of
 from blocksvm.formats.table_rows import table_of_texts
 from blocksvm.losses import get_loss
-from blocksvm.model.model_file import load_model
+from blocksvm.model.model_file import labels_predicted, load_model
+from blocksvm.model.probabilities import link_of
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.store.reader import open_store
 from blocksvm.store.recipe import RECIPE
@@ -126,29 +127,26 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             return X
         if (texts := texts_of(X)) is None:
             raise InputError("X is no list of strings; give a text for each row, or paths of files without y")
-        return table_of_texts(texts, np.asarray(y).tolist() if hasattr(y, "dtype") else list(y))
+        return table_of_texts(texts, y)
 
     def decision_function(self, X) -> np.ndarray:
         """(n,) float64 of texts, or of files by their paths, above 0 for the second of two classes; (n, k) of k."""
-        return self._predicted(X, "scores")
+        check_is_fitted(self)
+        if isinstance(X, list | tuple) and not X:
+            return self.model_.decision_function(X)
+        rows = X if (texts := texts_of(X)) is None or is_path(texts[0]) else table_of_texts(texts)
+        return predict_files(self.model_, rows, SCORES, memory=self._memory(), n_jobs=self.n_jobs)
 
     def predict(self, X) -> np.ndarray:
         """The class of each text (n,), or the set of its labels, a tuple."""
-        return self._predicted(X, "labels")
+        values, model = self.decision_function(X), self.model_
+        return labels_predicted(values, model.labels, model.multilabel, model.ranks)
 
     @available_if(lambda self: get_loss(self.loss).link is not None)
     def predict_proba(self, X) -> np.ndarray:
         """(n, k) float64."""
-        return self._predicted(X, "probabilities")
-
-    def _predicted(self, X, kind: str) -> np.ndarray:
-        check_is_fitted(self)
-        if isinstance(X, list | tuple) and not X:
-            return {"scores": self.model_.decision_function, "labels": self.model_.predict}.get(
-                kind, self.model_.predict_proba
-            )(X)
-        rows = X if (texts := texts_of(X)) is None or is_path(texts[0]) else table_of_texts(texts)
-        return predict_files(self.model_, rows, kind, memory=self._memory(), n_jobs=self.n_jobs)
+        values = self.decision_function(X)
+        return link_of(self.model_.meta, self.model_.path)(values)
 
     def __getstate__(self):
         """What is pickled has the model's file in it, without the rows."""

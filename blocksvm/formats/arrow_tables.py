@@ -19,7 +19,7 @@ from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import is_url
 from blocksvm.formats.choices import DECIDED, KEEP, WORDS, added, chosen
-from blocksvm.formats.file_reader import FileFormat, RowBuffer, RowPiece, damage_named
+from blocksvm.formats.file_reader import FileFormat, FileInputs, RowBuffer, RowPiece, damage_named
 from blocksvm.formats.format import EXPANSION, ReaderOptions
 from blocksvm.formats.kernels.numbers import FINE
 from blocksvm.formats.kernels.svmlight import BIG_NORM
@@ -441,24 +441,15 @@ def list_entries(maker: RowMaker, column, j: int) -> tuple[np.ndarray, np.ndarra
     return rows, first + np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths), values
 
 
-class TableInputs:
-    """A table in memory, or batches that come one after the other, as ``FileInputs`` are of files; readable once."""
+class TableInputs(FileInputs):
+    """A table in memory, or batches that come one after the other; readable once."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]):
-        self.names, self.format, self.options = ["the table"], "arrow", {}
+        super().__init__(["the table"], "arrow", {})
         self.first = next(batches, None)
         self.batches = batches
         if self.first is None:
             raise InputError("the table has no batches of rows")
-
-    def __enter__(self) -> TableInputs:
-        return self
-
-    def __exit__(self, *error) -> None:
-        pass
-
-    def head(self, lines: int = 1) -> bytes:
-        return b""
 
     def decided(self, requested: Mapping, memory: int) -> dict:
         """The settings, as ``ArrowFiles`` decides them by the first batch."""

@@ -204,12 +204,15 @@ def added(name: str, options: Mapping, *columns: str) -> str:
     return option(name, ",".join([*filter(None, [options.get(name)]), *columns]))
 
 
-def chosen(name: str, requested: Mapping) -> dict:
-    """The settings of the format ``name``, as given (None: not) or by default; InputError for one that it has not."""
+def chosen(name: str, requested: Mapping, decided: Mapping = {}) -> dict:
+    """The settings of the format ``name``, as given (None: not) or by default, with what the first rows ``decided``
+    (name -> value where it is not known); InputError for one that it has not."""
+    known = {key: requested.get(key, value) for key, value in decided.items()}
+    requested = {key: value for key, value in requested.items() if key not in DECIDED} if decided else requested
     resolved = CHOICES.get(name, Settings()).resolve(requested, f"the format {name}")
     if is_table(name) and resolved["text"] is None:
         for setting in TEXT:
             if requested.get(setting.name) is not None:
                 raise InputError(f"{option(setting.name)}: is of texts; name their columns by {option('text')}")
             del resolved[setting.name]
-    return resolved
+    return resolved | known

@@ -23,12 +23,11 @@ from blocksvm.formats.arrow_tables import ArrowReader, ArrowRows
 from blocksvm.formats.choices import LABEL_TYPE, chosen
 from blocksvm.formats.file_reader import RowBuffer, RowPiece
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.table_columns import text_columns
+from blocksvm.formats.table_columns import SAMPLED_ROWS, text_columns
 from blocksvm.formats.table_rows import POOL, WHOLE, array_of, numbers_of
 from blocksvm.formats.text.text_source import TextPiece, utf8_lines
 from blocksvm.kernels.text_bytes import NEWLINE
 
-SAMPLED_LINES = 2_000  # lines, for the kind of labels
 TYPES = {
     "double": pa.float64(), "bool": pa.bool_(), "string": pa.string(), "list<double>": pa.list_(pa.float64()),
     "list<string>": pa.list_(pa.string()),
@@ -96,7 +95,7 @@ class JsonReader:
 
     def _table(self, text: np.ndarray) -> pa.Table | None:
         """The objects of whole lines; None where one is none."""
-        if not text.tobytes().strip():
+        if not len(text):
             return self._table(np.frombuffer(b"{}\n", np.uint8)).slice(1)
         try:
             return pa.json.read_json(pa.py_buffer(text), memory_pool=POOL, **self.cutting)
@@ -182,8 +181,7 @@ class JsonLines:
     reader = JsonReader
 
     def chosen_of(self, options: Mapping) -> dict:
-        requested = {name: value for name, value in options.items() if name != LABEL_TYPE}
-        return chosen("jsonl", requested) | {LABEL_TYPE: options.get(LABEL_TYPE, "string")}
+        return chosen("jsonl", options, {LABEL_TYPE: "string"})
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and the type of labels that the first lines have, unless it is known."""
@@ -206,7 +204,7 @@ class JsonLines:
 
     def head_lines(self, requested: Mapping) -> int:
         """The number of first lines that ``settled`` reads."""
-        return 1 if LABEL_TYPE in requested else SAMPLED_LINES
+        return 1 if LABEL_TYPE in requested else SAMPLED_ROWS
 
 
 JSON_LINES = JsonLines()

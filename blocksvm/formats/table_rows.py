@@ -245,7 +245,7 @@ def table_of_texts(texts: Sequence[str], labels: Sequence | None = None) -> pa.T
         if len(labels) != len(texts):
             raise InputError(f"there are {len(texts):,} texts and {len(labels):,} labels; give a label for each")
         try:
-            columns["label"] = pa.array(list(labels))
+            columns["label"] = pa.array(labels.tolist() if hasattr(labels, "tolist") else list(labels))
         except pa.ArrowException as error:
             raise InputError(f"labels are all numbers, all strings, or all lists of strings ({error})") from None
     return pa.table(columns)

@@ -393,9 +393,8 @@ class Table:
         self.lines = f"cells between {SEPARATORS[delimiter]}, the first with the columns' names"
 
     def chosen_of(self, options: Mapping) -> dict:
-        requested = {name: value for name, value in options.items() if name not in DECIDED}
-        kinds = {KINDS: options[KINDS]} if KINDS in options else {}
-        return chosen(self.name, requested) | {WORDS: options.get(WORDS, False), COLUMNS: options.get(COLUMNS)} | kinds
+        kinds = {KINDS: None} if KINDS in options else {}
+        return chosen(self.name, options, {WORDS: False, COLUMNS: None} | kinds)
 
     def dialect(self, options: Mapping) -> Dialect:
         """The delimiter and the quote of lines."""

@@ -200,7 +200,7 @@ class Model:
         of a table tables: anything with ``__arrow_c_stream__``, or an iterator of record batches.  Files and stores are
         predicted by ``predict_files``."""
         if isinstance(X, list | tuple) and not len(X) and is_text(self.recipe.format, self.recipe.options):
-            return np.empty((0, self.meta.n_vectors) if self.meta.n_vectors > 1 else 0)
+            return self.no_values()
         if (given := self._in_memory(X)) is not None:
             from blocksvm.model.scoring import scored_at_once, scorer_of  # which is made of this file
 
@@ -235,6 +235,10 @@ class Model:
         columns = np.zeros((X.shape[1], *self.weights.shape[:-1]))
         columns[known] = self.weights[..., positions].T
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
+
+    def no_values(self) -> np.ndarray:
+        """The decision values of no rows: (0,), or (0, k)."""
+        return np.empty((0, self.meta.n_vectors) if self.meta.n_vectors > 1 else 0)
 
     def _in_memory(self, X) -> tuple | None:
         """Texts or a table in memory as ``inputs_given`` has them, and the settings by which they are read; None where

@@ -229,9 +229,9 @@ class TextScorer(Scorer):
         self._take_model(loaded, w, np.arange(d), d)
 
     def scores(self, inputs: list[str] | None = None) -> Iterator[Scores]:
-        """Scores piece by piece, of all inputs, or of some of them, which may be without rows; InputError with file and
-        line for bad text."""
-        rows, counter = 0, self.counter
+        """Scores piece by piece, of all inputs, or of some of them, of which there is one piece at least, be it of no
+        rows; InputError with file and line for bad text."""
+        rows, kept, counter = 0, None, self.counter
         pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="blocksvm-predict")
         with inputs_of(inputs or self.inputs, self.recipe, likely=self.likely) as text, pool:
             recipe = settled(text, self.recipe, self.budget.total)
@@ -251,7 +251,7 @@ class TextScorer(Scorer):
                 reader, pieces, pool, self.n_pieces - 1, n_bytes, n_bytes, self._scored, self.skip_bad
             ):
                 counter.check(batch)
-                rows += len(batch)
+                rows, kept = rows + len(batch), batch.kept
                 self.empty += batch.origin.n_records - len(batch)
                 self.coverage.labels += int(np.count_nonzero(has_label(batch.label_array())))
                 left_out = 0 if batch.left_out is None else len(batch.left_out)
@@ -266,6 +266,8 @@ class TextScorer(Scorer):
             raise InputError(
                 f"{shown_name(text.names[0])}: no rows found; expected lines of {get_format(recipe.format).lines}"
             )
+        if rows == 0:  # what is kept of no rows has its columns
+            yield Scores(self.model.no_values(), np.empty(0, np.int64), np.empty(0), None, kept)
 
     def _scored(self, batch: RowBatch) -> tuple[RowBatch, Iterable[Scores]]:
         """A batch and its scores: made by the thread that parses it where they take little memory."""
@@ -283,9 +285,6 @@ class TextScorer(Scorer):
             of_rows = values[0].copy() if len(values) == 1 else values.T.copy()
             kept = None if batch.kept is None else batch.kept.slice(rows.start, len(of_rows))
             yield Scores(of_rows, classes_of(values), labels[rows], contributions, kept)
-        if not len(batch) and batch.kept is not None:  # what is kept of no rows has its columns
-            k = self.description.n_vectors
-            yield Scores(np.empty((0, k) if k > 1 else 0), np.empty(0, np.int64), labels, None, batch.kept)
 
     def _limit(self, share: float) -> LineLimit:
         """Lines as long as what is left of the memory holds."""

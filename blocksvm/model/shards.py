@@ -11,7 +11,6 @@ import bz2
 import gzip
 import json
 import lzma
-import math
 import operator
 import os
 import re
@@ -19,6 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import IO, Any
 
 import msgspec
@@ -37,6 +37,7 @@ from blocksvm.files.paths import Location, ObjectUrl, location
 from blocksvm.formats.file_reader import damage_named, fingerprint_of
 from blocksvm.formats.json_lines import under
 from blocksvm.formats.table_rows import array_of, strings
+from blocksvm.formats.text.row_labels import label_of
 from blocksvm.model.probabilities import Link
 from blocksvm.model.scoring import Scores, TextScorer
 
@@ -57,28 +58,25 @@ CONDITION = re.compile(
 )
 
 
-def conditions_of(text: str) -> list[tuple[str, str, str]]:
+def conditions_of(text: str) -> list[tuple[str, str, str | float]]:
     """(column, operator, value) of each part of 'label == spam and probability >= 0.9', where a label may stand in
     quotes; InputError where it is none."""
-    parts, at = [], 0
+    parts: list[tuple[str, str, str | float]] = []
+    at = 0
     while at < len(text) or not parts:
         match = CONDITION.match(text, at)
         if match is None:
             example = "'probability >= 0.9', or 'label == spam and score > 1'"
             raise InputError(f"{option('select', text)}: is no condition such as {example}")
         label, same, value, column, comparison, number = match.groups()
-        if column is not None and not _is_finite(number):
+        if label is not None:
+            parts.append((label, same, value.strip("\"'")))
+        elif (threshold := label_of(number.encode(), False)) is None:
             raise InputError(f"{option('select', text)}: {number} is not a finite number")
-        parts.append((label or column, same or comparison, number or value.strip("\"'")))
+        else:
+            parts.append((column, comparison, threshold))
         at = match.end()
     return parts
-
-
-def _is_finite(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ class Results:
         for column, comparison, value in conditions_of(wanted.select) if wanted.select is not None else ():
             if (column == "probability" and link is None) or (column == "label" and not labels):
                 raise InputError(f"{option('select', wanted.select)}: the model gives no {column}")
-            number = self._code(value) if column == "label" else float(value)
+            number = self._code(value) if isinstance(value, str) else value
             self.conditions.append((column, OPERATORS[comparison], number))
 
     def _code(self, text: str) -> int:
@@ -139,11 +137,6 @@ class Results:
         for column, holds, number in self.conditions:
             selected &= holds(columns[column], number)
         return columns, selected
-
-    def nothing(self) -> Scores:
-        """Those of no rows."""
-        k = len(self.texts)
-        return Scores(np.empty((0, k) if k > 2 else 0), np.empty(0, np.int64), np.empty(0))
 
     def table(self, columns: Mapping[str, np.ndarray]) -> dict[str, pa.Array]:
         """The columns as Arrow has them."""
@@ -206,8 +199,6 @@ class TableFile:
         self.parts, self.rows, self.n_bytes = [], 0, 0
 
     def close(self) -> None:
-        if self.writer is None and not self.parts:  # a file without a header
-            self.write(None, *self.results.columns(self.results.nothing()))
         if self.parts:
             self._flush()
         self.writer.close()
@@ -359,20 +350,21 @@ class Shards:
         """(input, scores of some of its rows, how many of them were selected), piece by piece, as they are written."""
         scorer.keep, memory = self.wanted.keep, scorer.budget.total
         scorer.budget.take("output", 3 * memory // GROUP_PARTS)  # a row group as it was scored, encoded, and joined
+        notes: list[str] = []
         for name, path in self.outputs.items():
             if name in self.done:
                 continue
             state = self._state(name)
             pieces = scorer.scores([name])
-            first = next(pieces, None)
+            first = next(pieces)
             again = name in self.replaced
             with opened(path, scorer.format, results, self.wanted.keep, memory, again) as file:
-                while first is not None:
-                    columns, selected = results.columns(first)
-                    file.write(first.kept, columns, selected)
-                    yield name, first, int(selected.sum())
-                    first = next(pieces, None)
+                for scores in chain([first], pieces):
+                    columns, selected = results.columns(scores)
+                    file.write(scores.kept, columns, selected)
+                    yield name, scores, int(selected.sum())
             for key in sorted(getattr(file, "unseen", ())):
-                scorer.coverage.notes.append(f"{name}: no object has the key {key}, which {option('keep')} names")
+                notes.append(f"{name}: no object has the key {key}, which {option('keep')} names")
             self.known["shards"][name] = state
             write_json(self.list, self.known, overwrite=True)
+        scorer.coverage.notes += notes

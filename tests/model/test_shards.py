@@ -128,6 +128,8 @@ def test_what_is_kept_and_selected(corpus, models, tmp_path, succeeds):
     (tmp_path / "odd.jsonl").write_text('{"text": "good", "label": "x", "own_label": 5, "n1": NaN, "n2": 2}\n')
     ran = succeeds(predict, models["three"], tmp_path / "odd.jsonl", f"{tmp_path}/odd/", "--keep", "*label,n*,nosuch")
     assert "no object has the key nosuch" in " ".join(ran.err.split())
+    ran = succeeds(predict, models["three"], tmp_path / "odd.jsonl", tables[0], f"{tmp_path}/two/", "--keep", "id,n1")
+    assert "odd.jsonl: no object has the key id" in " ".join(ran.err.split())  # though another file follows
     line = (tmp_path / "odd" / "odd.jsonl").read_text()
     assert '"own_own_label":"x"' in line and '"own_label":5' in line and '"n1":NaN' in line and '"n2":2' in line
     # a file without rows has the columns of those with rows

@@ -80,8 +80,7 @@ class Documents:
 
     def chosen_of(self, options: Mapping) -> dict:
         """The settings of the format, and whether labels are words."""
-        requested = {name: value for name, value in options.items() if name != WORDS}
-        return chosen(self.name, requested) | {WORDS: options.get(WORDS, False)}
+        return chosen(self.name, options, {WORDS: False})
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and the kind of labels that the first lines have, unless it is known."""
@@ -133,8 +132,7 @@ class FastText(Documents):
     name, lines, prefix = "fasttext", "'__label__word text', with one label or several", PREFIX
 
     def chosen_of(self, options: Mapping) -> dict:
-        requested = {name: value for name, value in options.items() if name != LABEL_TYPE}
-        return chosen(self.name, requested) | {LABEL_TYPE: options.get(LABEL_TYPE, "string")}
+        return chosen(self.name, options, {LABEL_TYPE: "string"})
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         options = self.chosen_of({key: value for key, value in requested.items() if value is not None})
