@@ -199,7 +199,7 @@ def scorer_for(options, description, link) -> tuple[Scorer, Iterator[Scores]]:
         return scorer, scorer.scores()
     if not isinstance(scorer, StoreScorer):
         raise InputError(f"--cluster: its workers score a store; split {options.input} first")
-    from blocksvm.cluster.scoring_job import scoring_by
+    from blocksvm.cluster.loop import scoring_by
 
     return scorer, scorer.scores(partial(scoring_by, cluster, scorer, options.model, more))
 

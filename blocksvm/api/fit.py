@@ -12,7 +12,7 @@ import numpy as np
 
 from blocksvm.api.files import write_store
 from blocksvm.api.setting_keywords import FitSettings, RowSettings
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import InputError
 from blocksvm.base.log import LOG
 from blocksvm.base.settings import n_threads
 from blocksvm.base.threads import Threads
@@ -181,24 +181,11 @@ def write_weights(path: Path, weights) -> Path:
 
 def _on(cluster, source: Source) -> tuple[Callable[..., Plan], Callable[..., OuterLoop]]:
     """Who makes the plan and the loop of a run on a cluster."""
-    from blocksvm.cluster.cluster import TIMEOUT, Cluster
-    from blocksvm.cluster.cluster_plan import ClusterPlan
-    from blocksvm.cluster.cluster_run import make_cluster_loop
-    from blocksvm.cluster.dask_workers import DaskWorkers
-    from blocksvm.cluster.workers import ThreadWorkers, Workers
+    from blocksvm.cluster.dask import cluster_at
+    from blocksvm.cluster.loop import cluster_loop
+    from blocksvm.cluster.plan import ClusterPlan
 
-    if source.in_memory:
-        raise InputError(f"{option('cluster')}: reads a store; give one that open_store has opened")
-    workers: Workers
-    if isinstance(cluster, str):
-        workers = DaskWorkers(cluster, None, LOG.warning)
-    elif isinstance(cluster, ThreadWorkers):
-        workers = cluster
-    elif not hasattr(cluster, "scheduler"):
-        raise InputError(f"{option('cluster', cluster)}: needs a scheduler's address, local:N, or a distributed.Client")
-    else:
-        workers = DaskWorkers(cluster.scheduler.address, cluster.security, LOG.warning)
-    return ClusterPlan, partial(make_cluster_loop, cluster=Cluster(workers, TIMEOUT, LOG.warning))
+    return ClusterPlan, partial(cluster_loop, cluster=cluster_at(cluster, source))
 
 
 def log_event(event: RunEvent) -> None:

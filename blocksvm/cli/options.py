@@ -65,10 +65,8 @@ CHECKPOINT = (
 CLUSTER = (
     Setting("cluster", "tcp://HOST:PORT of a Dask scheduler, or local:N", None, str, metavar="ADDRESS"),
     Setting("security", "files for TLS", None, str, metavar=("CA.pem", "CERT.pem", "KEY.pem"), many=3),
-    SettingWithUnit("cluster_timeout", "how long no worker may answer (default 5m)", None, above=0.0, metavar="S",
+    SettingWithUnit("cluster_timeout", "how long to wait for an answer (default 15m)", None, above=0.0, metavar="S",
                     parse=seconds_of),
-    Setting("store_copy", "where workers may have a copy of the store; may be repeated", None, str, metavar="PATH",
-            many="append"),
 )  # fmt: skip
 
 
@@ -89,27 +87,19 @@ def cluster_of(options):
     """The workers that options name, or None; they are sought when a run begins."""
     if not is_on_cluster(options):
         return None
-    from blocksvm.cluster.cluster import Cluster
-    from blocksvm.cluster.dask_workers import DaskWorkers
+    from blocksvm.cluster.dask import TIMEOUT, Cluster
 
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    copies = tuple(options.store_copy or ())
-    return Cluster(DaskWorkers(options.cluster, options.security, say), cluster_timeout(options), say, copies)
-
-
-def cluster_timeout(options) -> float:
-    """Seconds."""
-    from blocksvm.cluster.cluster import TIMEOUT
-
-    return TIMEOUT if options.cluster_timeout is None else options.cluster_timeout
+    timeout = TIMEOUT if options.cluster_timeout is None else options.cluster_timeout
+    return Cluster(options.cluster, options.security, timeout, say)
 
 
 def is_on_cluster(options) -> bool:
     """Options name a cluster."""
     if options.cluster is None:
-        for name in ("security", "cluster_timeout", "store_copy"):
+        for name in ("security", "cluster_timeout"):
             if getattr(options, name, None) is not None:
                 raise InputError(f"{option_string(name)}: is for --cluster; leave it out")
     return options.cluster is not None

@@ -80,9 +80,9 @@ class Session:
             checkpoint = self.outputs.get("checkpoint")
             make: Callable[..., OuterLoop] = OuterLoop
             if self.cluster is not None:
-                from blocksvm.cluster.cluster_run import make_cluster_loop
+                from blocksvm.cluster.loop import cluster_loop
 
-                make = partial(make_cluster_loop, cluster=self.cluster)
+                make = partial(cluster_loop, cluster=self.cluster)
             loop = make(
                 plan,
                 Watch(lambda event: [write(event) for write in writers], self.stop),
@@ -172,7 +172,7 @@ class Session:
         initial_models = InitialModels(source, self.continued, _path(self.options.prior))
         make: Callable[..., Plan] = Plan
         if self.cluster is not None:
-            from blocksvm.cluster.cluster_plan import ClusterPlan as make
+            from blocksvm.cluster.plan import ClusterPlan as make
         plan = make(source, self.settings, initial_models=initial_models, valid=valid, resume=resume)
         plan.share_work(Threads(self.options.threads))
         self._note(plan.remark())

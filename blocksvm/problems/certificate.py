@@ -23,6 +23,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,9 +179,18 @@ class CertificateSums:
         # a constant feature whose weight is not regularised has no part in the norms
         self.regularised = slice(None, -1 if problem.free_bias else None)
         self.constant = problem.bias * float(self.w[-1, 0]) if problem.free_bias else 0.0
-        self.lengths = np.sqrt(norms_of(self.w, problem.n_problems)[:, 0])
-        self.norms = self.by_problem(norms_of(self.w[self.regularised], problem.n_problems, prior[self.regularised]))
         self.clear()
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """(k,): of each vector."""
+        return np.sqrt(norms_of(self.w, self.problem.n_problems)[:, 0])
+
+    @cached_property
+    def norms(self) -> np.ndarray:
+        """Of each problem, as ``norms_of`` has them."""
+        part = self.regularised
+        return self.by_problem(norms_of(self.w[part], self.problem.n_problems, self.prior[part]))
 
     def by_problem(self, of_vectors: np.ndarray) -> np.ndarray:
         """Numbers of each vector, of each problem."""
@@ -191,8 +201,8 @@ class CertificateSums:
         problem = self.problem
         self.live = problem.live
         self.correct = self.labelled = 0
-        self.totals = np.zeros((len(self.norms), SUMS))
-        self.lengths_added = np.zeros(len(self.norms))
+        n = len(self.by_problem(np.empty((problem.n_problems, 1))))
+        self.totals, self.lengths_added = np.zeros((n, SUMS)), np.zeros(n)
         self.squared_error = 0.0 if problem.real and problem.sides is None else None
         self.sides = np.zeros((2, 3)) if problem.free_bias else None  # ``sums_by_side``
         if self.rebuilt is not None:

@@ -206,7 +206,8 @@ class Solver(ABC):
     clips_alpha: its w is not made of its dual variables, which may lie beyond their bounds: certificates move them
     there, and add up w(alpha);
     passes_like_decoding: a pass over a block takes about as long as decoding the next one, to which one of the threads
-    is left; packed: it takes packed rows, too.
+    is left; packed: it takes packed rows, too; row_matrices: names of matrices of the state that have an entry
+    for each row of the source, which certificates fill in.
     """
 
     name: str
@@ -228,6 +229,7 @@ class Solver(ABC):
     passes_like_decoding: bool = False
     clips_alpha: bool = False
     packed: bool = False
+    row_matrices: tuple[str, ...] = ()
 
     def plan_memory(self, budget: Budget, source: Source, saved: Mapping | None = None) -> None:
         """Take what is held beside the state and the blocks from the budget, before these are planned; saved: type and

@@ -163,6 +163,11 @@ class OuterLoop:
         """The blocks of the next outer iteration, which a certificate reads, too."""
         return self.plan.blocks.partition.blocks(self.progress.outer + 1)
 
+    def _read_ahead(self) -> None:
+        """Have the first block of the next outer iteration read meanwhile."""
+        first, *others = self.following()
+        self.reader.request(first, others)
+
     def read(self, blocks: list[np.ndarray], then: Sequence[np.ndarray] = ()) -> Iterator[Block]:
         """Blocks one after the other, each read while the one before it is worked on; then: those that follow."""
         for block in self.reader.blocks(blocks, then):
@@ -385,7 +390,7 @@ class OuterLoop:
             rested = False
             if working_set is None or certificate.rel_gap is None or certificate.ends(tol):
                 break
-            self.reader.request(self.following()[0], self.following()[1:])
+            self._read_ahead()
             progress.begin_cycle(plan.blocks.work_of_reading, certificate.primal)
             self._visit_set(between=False)
             if progress.current:  # no pass was made

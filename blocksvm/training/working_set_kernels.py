@@ -41,6 +41,16 @@ def copy_row(source, values, weights, lengths, row, target, to_values, to_weight
 
 
 @kernel
+def copy_rows(block, values, weights, lengths, chosen, copies, to_values, to_weights, to_lengths, capacity):
+    """The ``chosen`` (m,) rows of a block to the first slots of ``copies``; False where its elements do not fit."""
+    for t in range(chosen.shape[0]):
+        row = np.int64(chosen[t])
+        if not copy_row(block, values, weights, lengths, row, copies, to_values, to_weights, to_lengths, t, capacity):
+            return False
+    return True
+
+
+@kernel
 def renew(indptr, lengths, rows, share, least, slots, used, member, held_share, wanted):
     """New shares for the rows of a block that have a slot; those with a share below ``least`` >= 0 are no members.
 

@@ -102,6 +102,7 @@ class HeldOut(Solver):
     """What a solver of such problems has beside its own; previous: where the path before has ended."""
 
     problem: HeldOutProblems
+    row_matrices = (HELD,)
 
     def __init__(self, task: Task, path: Sequence[float], folds: Folds, previous: tuple | None = None):
         self.path, self.folds, self.previous = path, folds, previous

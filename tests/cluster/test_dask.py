@@ -2,13 +2,12 @@
 
 import gc
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
+from dataclasses import replace
 
 import pytest
 import trustme
@@ -19,9 +18,9 @@ import blocksvm
 import blocksvm.predict
 import blocksvm.train
 from blocksvm.base.errors import InputError
-from blocksvm.cluster import dask_client, dask_workers
-from blocksvm.cluster.dask_workers import DaskWorkers, here
-from blocksvm.cluster.dispatcher import ClusterLost
+from blocksvm.cluster import dask
+from blocksvm.cluster.dask import Cluster, ClusterLost
+from blocksvm.cluster.part import TrainingJob, here, make
 from blocksvm.store.reader import Store
 
 pytest.importorskip("distributed")
@@ -44,22 +43,20 @@ def cluster():
 @pytest.fixture
 def impatient(monkeypatch):
     """The scheduler has two seconds to answer."""
-    for module in (dask_client, dask_workers):
-        monkeypatch.setattr(module, "ANSWER", 2.0)
-    monkeypatch.setitem(dask_client.SETTINGS, "distributed.comm.timeouts.connect", "2s")
+    monkeypatch.setattr(dask, "ANSWER", 2.0)
+    monkeypatch.setitem(dask.SETTINGS, "distributed.comm.timeouts.connect", "2s")
 
 
 def during(cluster, store, *actions, **settings):
-    """A run in which these are called, one at each event of a visited part; and what was told of workers."""
-    said, left = [], list(actions)
+    """A run in which these are called, one at each event of a visited part."""
+    left = list(actions)
 
     def stop() -> bool:
         if left:
             left.pop(0)()
         return False
 
-    run = train(store, cluster=DaskWorkers(cluster.address, None, said.append), stop=stop,
-                **SETTINGS | settings)  # fmt: skip
+    run = train(store, cluster=Cluster(cluster.address), stop=stop, **SETTINGS | settings)
     assert not left
     return run
 
@@ -70,13 +67,9 @@ def test_one_is_killed_one_is_stopped_one_is_added_and_the_scheduler_is_lost(sto
     with dask_processes(3) as cluster:
         killed, stopped, _ = cluster.workers
 
-        def go_on() -> None:
-            time.sleep(8.0)
-            stopped.send_signal(signal.SIGCONT)
-
         def stop() -> None:
             stopped.send_signal(signal.SIGSTOP)
-            threading.Thread(target=go_on).start()
+            threading.Timer(20.0, stopped.send_signal, [signal.SIGCONT]).start()
 
         run = during(cluster, store, lambda: None, killed.kill, stop, cluster.add, **LONG)
         assert run.same(expected)
@@ -88,15 +81,15 @@ def test_one_is_killed_one_is_stopped_one_is_added_and_the_scheduler_is_lost(sto
     assert again.same(expected)
 
 
-def test_one_is_stopped_before_it_is_ready(cluster, store, impatient):
-    told, stopped = [], cluster.workers[1]
-    stopped.send_signal(signal.SIGSTOP)
-    try:
-        run = train(store, cluster=DaskWorkers(cluster.address, None, told.append), **SETTINGS)
-    finally:
+def test_a_worker_that_never_goes_on_is_given_up_by_dask(store, monkeypatch):
+    """What it had is made again, also an answer that it had made and not sent."""
+    monkeypatch.setattr(dask, "FETCH", 3.0)
+    expected = train(store, cluster=1, **LONG)
+    with dask_processes(2, ttl="4s") as cluster:
+        stopped = cluster.workers[0]
+        run = during(cluster, store, lambda: None, lambda: stopped.send_signal(signal.SIGSTOP), **LONG)
         stopped.send_signal(signal.SIGCONT)
-    assert told == ["1 of 3 workers are not ready yet; they may join"]
-    assert run.same(train(store, cluster=1, **SETTINGS))
+    assert run.same(expected)
 
 
 def test_fit_takes_a_client_or_an_address(cluster, store):
@@ -121,50 +114,38 @@ def unclosed_clients() -> list:
 
 def test_no_cluster_at_the_address(store, impatient):
     with pytest.raises(InputError, match="cluster=tcp://127.0.0.1:9: no scheduler answers"):
-        train(store, cluster=DaskWorkers("tcp://127.0.0.1:9", None, print), **SETTINGS)
+        train(store, cluster=Cluster("tcp://127.0.0.1:9"), **SETTINGS)
     with pytest.raises(InputError, match="^cluster=local:none: expected local:N"):
-        train(store, cluster=DaskWorkers("local:none", None, print), **SETTINGS)
+        train(store, cluster=Cluster("local:none"), **SETTINGS)
     with pytest.raises(InputError, match="cluster=tls://127.0.0.1:9: no scheduler answers"):
-        train(store, cluster=DaskWorkers("tls://127.0.0.1:9", None, print), **SETTINGS)
+        train(store, cluster=Cluster("tls://127.0.0.1:9"), **SETTINGS)
     assert not unclosed_clients()
 
 
 def test_a_scheduler_that_accepts_and_never_answers(store, impatient):
-    import dask
+    import dask as library
 
-    before = dask.config.get("distributed.scheduler.work-stealing", None)
+    name = "distributed.scheduler.no-workers-timeout"
+    before = library.config.get(name)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(InputError, match="no scheduler answers"):
-            train(store, cluster=DaskWorkers(address, None, print), **SETTINGS)
-    assert dask.config.get("distributed.scheduler.work-stealing", None) == before
+            train(store, cluster=Cluster(address), **SETTINGS)
+    assert library.config.get(name) == before
 
 
-def test_workers_of_another_kind_are_refused(cluster, store, tmp_path):
-    class Other(DaskWorkers):
-        def _fault_of(self, answer):
-            return super()._fault_of(self.answer)
-
-    for answer, text in (
-        ({"about": here() | {"numba": "0.1"}, "limit": None}, "has numba 0.1"),
-        ({"about": here() | {"processor": "abacus"}, "limit": None}, "has processor abacus"),
-        ({"about": here(), "limit": 1000}, "may take .* of memory"),
-    ):
-        workers = Other(cluster.address, None, print)
-        workers.answer = answer
-        with pytest.raises(InputError, match=text):
-            train(store, cluster=workers, **SETTINGS)
-    other = make_store(tmp_path, *random_rows(n=90, d=40, seed=7), "other", 128)
-    run_store = tmp_path / "moving.h5"
-    run_store.write_bytes(store.read_bytes())
-
-    class Swapped(DaskWorkers):
-        def _ask(self, workers):
-            os.replace(other, run_store)
-            super()._ask(workers)
-
-    with pytest.raises(InputError, match="is another store than the one that this run reads"):
-        train(run_store, cluster=Swapped(cluster.address, None, print), **SETTINGS)
+def test_workers_of_another_kind_are_refused(cluster, store):
+    with blocksvm.open_store(store) as rows:
+        job = TrainingJob("k", str(store), rows.fingerprint, 1 << 50, None, {}, (1,), 1, None)
+    with Cluster(cluster.address).pool() as pool:
+        for other, text in (
+            (replace(job, about=here() | {"numba": "0.1"}), "worker tcp://.* has numba .* and the run has 0.1: bits"),
+            (replace(job, about=here() | {"processor": "abacus"}), "has processor .* and the run has abacus"),
+            (job, "may take .* of memory"),
+            (replace(job, n_bytes=1, fingerprint="0"), "is another store than the one that this run reads"),
+        ):
+            with pytest.raises(InputError, match=text):
+                pool.submit(make, pool.keep(other), None).result(60)
 
 
 def test_the_command_trains_on_a_local_cluster(store, tmp_path):
@@ -185,7 +166,7 @@ def test_the_commands_at_an_address(cluster, store, tmp_path, succeeds, refusal)
     model, damaged = tmp_path / "m.h5", tmp_path / "damaged.h5"
     place = "--cluster", cluster.address
     succeeds(blocksvm.train.main, store, model, "--tol", "1e-2", *place)
-    for name, more in (("here", ()), ("there", (*place, "--store-copy", store))):
+    for name, more in (("here", ()), ("there", place)):
         succeeds(blocksvm.predict.main, model, store, tmp_path / name, *more)
     assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
     data = bytearray(store.read_bytes())

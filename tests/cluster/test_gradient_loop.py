@@ -6,7 +6,7 @@ from support.training_cases import make_store, random_rows, svmlight, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.cluster.cluster_plan import ClusterPlan
+from blocksvm.cluster.plan import ClusterPlan
 from blocksvm.store.reader import Store, open_store
 from blocksvm.training.settings import TrainSettings
 

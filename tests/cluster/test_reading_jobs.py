@@ -5,22 +5,18 @@ from functools import partial
 import numpy as np
 import pytest
 from support.class_cases import classes
+from support.thread_cluster import ThreadCluster
 from support.training_cases import make_store, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.cluster.cluster import Cluster
-from blocksvm.cluster.job import open_context, run_part
-from blocksvm.cluster.scoring_job import ScoringJob, ScoringPart, digest_of, scoring_by
-from blocksvm.cluster.workers import ThreadWorkers
+from blocksvm.cluster.dask import size_of
+from blocksvm.cluster.loop import scoring_by
+from blocksvm.cluster.part import ScoringJob, ScoringPart, digest_of, opened
 from blocksvm.model.scoring import StoreScorer
 from blocksvm.store.reader import Store, open_store
 
 MEMORY = 50_000_000
-
-
-def workers(n: int) -> Cluster:
-    return Cluster(ThreadWorkers(n), 60.0, lambda text: None)
 
 
 @pytest.fixture(scope="module", params=[2, 11])
@@ -52,7 +48,7 @@ def test_workers_score_as_one_process_does(trained, more, at_once):
     more = {"explain": None} | more
     expected = joined(StoreScorer(model, path, MEMORY, **more).scores())
     scorer = StoreScorer(model, path, MEMORY, **more)
-    scored = scorer.scores(small_memory(scorer, at_once, partial(scoring_by, workers(3), scorer, model, more)))
+    scored = scorer.scores(small_memory(scorer, at_once, partial(scoring_by, ThreadCluster(3), scorer, model, more)))
     for array, of_workers in zip(expected, joined(scored), strict=True):
         np.testing.assert_array_equal(of_workers, array)
 
@@ -73,36 +69,29 @@ def test_answers_are_counted_against_the_memory(trained):
     path, model = trained
     scorer = StoreScorer(model, path, MEMORY, True)
     left = scorer.budget.left
-    with Store(path) as store, scoring_by(workers(1), scorer, model, {"with_values": True}, store):
+    with Store(path) as store, scoring_by(ThreadCluster(1), scorer, model, {"with_values": True}, store):
         assert 0 < scorer.budget.used["answers of workers"] <= left // 4
 
 
 def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
     path, model = trained
     with Store(path) as store:
-        job = ScoringJob("k", (str(path),), store.fingerprint, MEMORY, 1, (model, digest_of(model)), {})
-        context = open_context(job)
-        answer = run_part(job, ScoringPart(1, np.arange(len(store.chunks)), 1, low=0, high=100), None, context)
-        assert sum(len(rows.source) for rows in answer.rows) == 100 and answer.n_bytes > 100 * (8 + 8)
+        job = ScoringJob("k", str(path), store.fingerprint, MEMORY, (model, digest_of(model)), {})
+        context = opened(job)
+        answer = context.answer(ScoringPart(np.arange(len(store.chunks)), low=0, high=100), None)
+        assert sum(len(rows.source) for rows in answer) == 100 and size_of(answer) > 100 * (8 + 8)
         context.close()
         for name, digest in ((model, "0"), (str(tmp_path / "none.h5"), digest_of(model))):
             with pytest.raises(InputError, match="is not there, or is another model"):
-                open_context(ScoringJob("k", (str(path),), store.fingerprint, MEMORY, 1, (name, digest), {}))
+                opened(ScoringJob("k", str(path), store.fingerprint, MEMORY, (name, digest), {}))
 
 
-def test_a_worker_reads_the_first_copy_that_it_sees(trained, tmp_path):
-    (path, model), copy = trained, tmp_path / "copy.h5"
-    copy.write_bytes(path.read_bytes())
-    other = make_store(tmp_path, *random_rows(n=90, d=40, seed=7), "other", 128)
+def test_another_store_of_that_name_is_refused(trained, tmp_path):
+    (path, model), other = trained, make_store(tmp_path, *random_rows(n=90, d=40, seed=7), "other", 128)
     with Store(path) as store:
-        for copies, opened in (((), path), (("/no/such.h5", str(copy)), copy)):
-            stores = Cluster(ThreadWorkers(1), 60.0, print, copies).stores(path)
-            context = open_context(ScoringJob("k", stores, store.fingerprint, MEMORY, 1, (model, digest_of(model)), {}))
-            assert context.store.path == opened
-            context.close()
-        job = ScoringJob("k", (str(other), str(path)), store.fingerprint, MEMORY, 1, (model, digest_of(model)), {})
-        with pytest.raises(InputError, match="other.h5: is another store"):
-            open_context(job)
+        job = ScoringJob("k", str(other), store.fingerprint, MEMORY, (model, digest_of(model)), {})
+        with pytest.raises(InputError, match=r"other.h5: is another store"):
+            opened(job)
 
 
 def test_what_cannot_be_is_refused(trained, tmp_path, refusal):
@@ -112,7 +101,7 @@ def test_what_cannot_be_is_refused(trained, tmp_path, refusal):
     text = tmp_path / "rows.svm"
     text.write_text("1 1:1\n")
     for module, words, said in (
-        (predict, [model, store, "--store-copy", store], "--store-copy: is for --cluster"),
+        (predict, [model, store, "--cluster-timeout", "9"], "--cluster-timeout: is for --cluster"),
         (predict, [model, str(text), "--cluster", "local:2"], "--cluster: its workers score a store"),
         (predict, [model, store, "--cluster", "local:2", "--threads", "2"], "--threads: workers have as many"),
         (predict, [model, store, "--security", "a", "b", "c"], "--security: is for --cluster"),

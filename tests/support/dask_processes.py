@@ -12,17 +12,18 @@ from pathlib import Path
 
 from support.places import ROOT, TESTS
 
-from blocksvm.cluster.dask_client import tls as tls_of
+from blocksvm.cluster.dask import tls as tls_of
 
 PATIENCE = 60.0  # seconds for a process to start
 QUIET = {"DASK_LOGGING__DISTRIBUTED": "critical", "PYTHONPATH": f"{ROOT}{os.pathsep}{TESTS}"}
 
 
 class DaskProcesses:
-    """address: of the scheduler; workers: processes of one thread; tls: paths of certificates and a key."""
+    """address: of the scheduler; workers: processes of one thread; tls: paths of certificates and a key; ttl: as
+    Dask's worker-ttl."""
 
-    def __init__(self, folder: str, tls: Sequence[str] = ()):
-        self.folder, self.tls = folder, tls
+    def __init__(self, folder: str, tls: Sequence[str] = (), ttl: str = "5 minutes"):
+        self.folder, self.tls, self.ttl = folder, tls, ttl
         self.workers: list[subprocess.Popen] = []
         contact = Path(folder, "scheduler.json")
         self.scheduler = self._start("scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", contact,
@@ -38,7 +39,8 @@ class DaskProcesses:
         words = [sys.executable, "-P", "-m", f"distributed.cli.dask_{role}", *map(str, options), "--no-dashboard"]
         for option, path in zip(("--tls-ca-file", "--tls-cert", "--tls-key"), self.tls, strict=False):
             words += [option, path]
-        return subprocess.Popen(words, env=os.environ | QUIET, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        settings = os.environ | QUIET | {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": self.ttl}
+        return subprocess.Popen(words, env=settings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def add(self, n: int = 1) -> None:
         """Start workers, and wait until they are there."""
@@ -58,10 +60,10 @@ class DaskProcesses:
 
 
 @contextmanager
-def dask_processes(n: int, tls: Sequence[str] = ()) -> Iterator[DaskProcesses]:
-    """A scheduler with n workers, killed at the end."""
+def dask_processes(n: int, tls: Sequence[str] = (), ttl: str = "5 minutes") -> Iterator[DaskProcesses]:
+    """A scheduler with n workers, killed at the end; ttl: how long it waits for one that is silent."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        cluster = DaskProcesses(folder, tls)
+        cluster = DaskProcesses(folder, tls, ttl)
         try:
             cluster.add(n)
             yield cluster

@@ -13,13 +13,12 @@ import numpy as np
 import scipy.sparse
 from support.places import DATA, ROOT
 from support.stored_rows import entries_of_chunk
+from support.thread_cluster import ThreadCluster
 
 from blocksvm.base.labels import NUMBERS
 from blocksvm.cli.console import run as run_command
-from blocksvm.cluster.cluster import Cluster
-from blocksvm.cluster.cluster_plan import ClusterPlan
-from blocksvm.cluster.cluster_run import make_cluster_loop
-from blocksvm.cluster.workers import ThreadWorkers
+from blocksvm.cluster.loop import cluster_loop
+from blocksvm.cluster.plan import ClusterPlan
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.exchange.forms import import_model
 from blocksvm.losses import get_loss
@@ -153,9 +152,8 @@ def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, 
     kept = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_seconds)
     if cluster is not None:
         plan = ClusterPlan(source, asked, initial_models=initial_models, valid=valid, resume=saved)
-        workers = ThreadWorkers(cluster) if isinstance(cluster, int) else cluster
-        by = Cluster(workers, 60.0, lambda text: None)
-        return make_cluster_loop(plan, watch, checkpoint=kept, warm_start=warm_start, cluster=by)
+        by = ThreadCluster(cluster) if isinstance(cluster, int) else cluster
+        return cluster_loop(plan, watch, checkpoint=kept, warm_start=warm_start, cluster=by)
     plan = Plan(source, asked, initial_models=initial_models, valid=valid, resume=saved)
     return OuterLoop(plan, watch, checkpoint=kept, warm_start=warm_start)
 

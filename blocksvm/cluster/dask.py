@@ -1,0 +1,307 @@
+"""A Dask cluster: its scheduler decides who makes which part, makes again what is lost with a worker, and gives work to
+those who join.  Here are the client, and the window of parts that are under way, whose answers are taken in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import resource_tracker
+from time import monotonic
+from typing import Any, Protocol
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.log import LOG
+from blocksvm.cluster.part import Job, Weights, in_few_bytes, make, size_of
+from blocksvm.sources.source import Source
+from blocksvm.training.record import Traffic
+
+TIMEOUT = 900.0  # seconds: Dask takes 5 to 10 minutes to give up a worker that has stopped (worker-ttl)
+ANSWER = 10.0  # seconds that the scheduler has to answer
+LOOK = 1.0  # seconds between looks at whether to go on waiting
+FETCH = 60.0  # seconds for an answer to come from its worker, before it is asked for once more
+RETRIES = 3  # of a part that fails
+SETTINGS = {
+    "distributed.scheduler.no-workers-timeout": None,
+    "distributed.scheduler.worker-ttl": "1 minute",  # of local:N
+    "distributed.admin.large-graph-warning-threshold": "10GB",
+    "distributed.comm.timeouts.connect": "10s",
+    # of local:N: by default Dask has its workers give freed memory back at once, and get it again page by page
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 28,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 25,
+}
+
+
+class ClusterLost(InputError):
+    """There is nobody to go on with."""
+
+
+class StoppedWaiting(Exception):
+    """The run was stopped while it waited."""
+
+
+class Pool(Protocol):
+    """Whoever makes parts: ``submit`` has ``function(*given)`` called, where what ``keep`` has returned stands for the
+    value that several parts need."""
+
+    name: str
+
+    def keep(self, value: Any) -> Any: ...
+
+    def submit(self, function: Callable, *given: Any) -> Future: ...
+
+    def n_workers(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """address: of a scheduler, or local:N, N processes of this machine; security: paths of the authority's certificate,
+    and of this client's certificate and key, or Dask's own object, or None; timeout: seconds that a run waits for an
+    answer; say(text) is called with what the user should know."""
+
+    address: str
+    security: Any = None
+    timeout: float = TIMEOUT
+    say: Callable[[str], None] = print
+
+    @contextmanager
+    def pool(self) -> Iterator[Pool]:
+        with dask_client(self.address, self.security) as client:
+            yield DaskPool(client, f"cluster {self.address}")
+
+
+def cluster_at(cluster: Any, source: Source) -> Cluster:
+    """The cluster that reads a store for a call from Python: at an address, as ``Cluster`` has it, or that of a
+    ``distributed.Client``."""
+    if source.in_memory:
+        raise InputError(f"{option('cluster')}: reads a store; give one that open_store has opened")
+    if isinstance(cluster, Cluster):
+        return cluster
+    if isinstance(cluster, str):
+        return Cluster(cluster, say=LOG.warning)
+    if not hasattr(cluster, "scheduler"):
+        raise InputError(f"{option('cluster', cluster)}: needs a scheduler's address, local:N, or a distributed.Client")
+    return Cluster(cluster.scheduler.address, cluster.security, say=LOG.warning)
+
+
+class DaskPool:
+    """Parts are tasks, and what they need are tasks, too, of which Dask has the definition: so it makes again what was
+    lost with a worker, which it cannot where values were scattered."""
+
+    def __init__(self, client, name: str):
+        self.client, self.name = client, name
+
+    def keep(self, value: Any) -> Any:
+        return self.client.submit(same, value, pure=False)
+
+    def submit(self, function: Callable, *given: Any) -> Future:
+        try:
+            task = self.client.submit(function, *given, pure=False, retries=RETRIES)
+        except Exception as error:
+            raise self._lost(error) from error
+        return asyncio.run_coroutine_threadsafe(self._fetched(task), self.client.loop.asyncio_loop)
+
+    async def _fetched(self, task) -> Any:
+        """The answer, straight from its worker, as soon as it is there.  A worker that has stopped never sends it, but
+        Dask has it made by another one, which is then asked."""
+        while True:
+            try:
+                return await asyncio.wait_for(self.client.gather(task, direct=True, asynchronous=True), FETCH)
+            except BaseException as error:
+                if self.client.status != "running" and not isinstance(error, InputError):
+                    raise self._lost(error) from error
+                this = asyncio.current_task()
+                if task.status in ("error", "cancelled") or this is None or this.cancelling():
+                    raise
+
+    def _lost(self, error: BaseException) -> ClusterLost:
+        return ClusterLost(f"{self.name}: the scheduler does not answer any more ({type(error).__name__})")
+
+    def n_workers(self) -> int:
+        return len(self.client.nthreads(callback_timeout=ANSWER))
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+class Parts:
+    """Parts of a job that are under way, at most so many, and their answers in order."""
+
+    def __init__(self, pool: Pool, job: Job, timeout: float, most: int, say: Callable[[str], None] = print):
+        self.pool, self.timeout, self.most, self.say = pool, timeout, most, say
+        self.job = pool.keep(job)
+        self.to_come: deque[tuple[Callable[[], Any], tuple]] = deque()
+        self.under_way: deque[Future] = deque()
+        self.traffic = Traffic()
+        self.number = self.since = 0
+        self.sent: tuple = ()
+        self.told = False
+
+    def version(self, w: np.ndarray, changed: np.ndarray | None = None) -> tuple:
+        """w as it is now, as workers make it: of the version before it with other numbers at the places ``changed``;
+        whole where these are not known, or where as many bytes have been sent since it was."""
+        self.number += 1
+        w = w.reshape(-1)
+        self.since += 0 if changed is None else 8 * len(changed)
+        if changed is None or self.since > w.nbytes // 2:
+            self.since, self.sent, changed = 0, (), None
+        one = Weights(self.number, in_few_bytes(w if changed is None else w[changed]), changed)
+        self.traffic.bytes_sent += one.n_bytes
+        self.sent = *self.sent, self.pool.keep(one)
+        return self.sent
+
+    def want(self, parts: Iterable[Callable[[], Any]], version: tuple = ()) -> None:
+        """Have parts made, at this w, each of which is built when there is room for it."""
+        self.to_come.extend((build, version) for build in parts)
+        self._send()
+
+    def forget(self) -> None:
+        """Want nothing any more of what is under way."""
+        self.to_come.clear()
+        while self.under_way:
+            self.under_way.popleft().cancel()
+
+    def _send(self) -> None:
+        while self.to_come and len(self.under_way) < self.most:
+            build, version = self.to_come.popleft()
+            part = build()
+            self.traffic.bytes_sent += size_of(part)
+            self.under_way.append(self.pool.submit(make, self.job, part, *version))
+
+    def take(self, stop: Callable[[], bool] = lambda: False) -> Any:
+        """The next answer; StoppedWaiting where stop() says so meanwhile, ClusterLost where it does not come."""
+        began, future = monotonic(), self.under_way[0]
+        while True:
+            try:
+                answer = future.result(LOOK)
+                break
+            except InputError:
+                raise
+            except TimeoutError as error:
+                if future.done():
+                    raise ClusterLost(f"{self.pool.name}: {error!r}") from error
+            except Exception as error:
+                raise ClusterLost(f"{self.pool.name}: {' '.join(repr(error).split())}") from error
+            if stop():
+                raise StoppedWaiting
+            self._wait(monotonic() - began)
+        self.under_way.popleft()
+        self.traffic.seconds_waiting += monotonic() - began
+        self.traffic.bytes_received += size_of(answer)
+        self.traffic.seconds_workers += getattr(answer, "seconds", 0.0)
+        self._send()
+        return answer
+
+    def _wait(self, seconds: float) -> None:
+        """Go on waiting, or not."""
+        if seconds > self.timeout:
+            raise ClusterLost(f"{self.pool.name}: no worker has answered for {self.timeout:.0f}s")
+        if seconds > ANSWER and not self.told and not self.pool.n_workers():
+            self.told = True
+            self.say(f"{self.pool.name}: has no workers; waiting for one")
+
+
+# -- the client --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def dask_client(address: str, security) -> Iterator:
+    """A client, closed at the end; address, security: as ``Cluster`` has them.  Raises InputError where Dask is missing
+    or nobody answers at the address."""
+    try:
+        import dask
+        import distributed
+    except ImportError:
+        raise InputError(f"{option('cluster')}: needs Dask; pip install 'blocksvm[cluster]'") from None
+    with ExitStack() as stack:
+        for name in ("distributed", "distributed.client", "tornado.application"):  # what they log is told in a sentence
+            logger = logging.getLogger(name)
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL)
+        stack.enter_context(dask.config.set(SETTINGS))
+        try:
+            place: object = address
+            if address.startswith("local:"):
+                place = local_cluster(distributed, address)
+                stack.callback(closed, place)
+            client = within(2 * ANSWER, partial(connected, distributed.Client, place, tls(distributed, security)))
+            stack.callback(client_closed, client)
+            client.nthreads(callback_timeout=ANSWER)
+        except InputError:
+            raise
+        except Exception as error:
+            why, what = str(error) or type(error).__name__, "no scheduler answers"
+            advice = "start one with 'dask scheduler' and workers with 'dask worker HOST:PORT'"
+            if address.startswith("local:"):
+                what, advice = "its processes do not start", "a script starts them under if __name__ == '__main__'"
+            raise InputError(f"{option('cluster', address)}: {what} ({why}); {advice}") from error
+        yield client
+
+
+def connected(kind: type, place, security):
+    """A client, closed where it does not reach its scheduler."""
+    client = kind.__new__(kind)
+    try:
+        client.__init__(place, timeout=ANSWER, set_as_default=False, security=security)  # type: ignore[misc]
+    except BaseException:
+        client_closed(client)
+        raise
+    return client
+
+
+def client_closed(client) -> None:
+    """Close a client for good.  One that is collected without being closed closes itself: where that happens while Dask
+    starts another one, it waits for ever for a lock that its own thread holds."""
+    closed(client)
+    client.status = "closed"
+
+
+def closed(resource) -> None:
+    with suppress(Exception):  # what is left of it ends with this process
+        resource.close(timeout=ANSWER)
+
+
+def local_cluster(distributed, address: str):
+    """The processes of local:N.  Meanwhile Ctrl-C and a closed terminal, which reach all processes of a terminal, wait;
+    processes that are started now never get them, and end with the one that starts them."""
+    n = address.removeprefix("local:")
+    if not n.isdigit() or int(n) < 1:
+        raise InputError(f"{option('cluster', address)}: expected local:N with N of 1 or more")
+    with ExitStack() as stack:
+        if hasattr(signal, "pthread_sigmask"):
+            resource_tracker.ensure_running()  # which lets SIGINT through when it is started
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+            stack.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
+        return distributed.LocalCluster(int(n), threads_per_worker=1, dashboard_address=":0", silence_logs=50)
+
+
+def tls(distributed, security):
+    if not isinstance(security, list):
+        return security
+    files = dict(zip(("tls_ca_file", "tls_client_cert", "tls_client_key"), security, strict=True))
+    return distributed.Security(**files, require_encryption=True)
+
+
+def within(seconds: float, make: Callable):
+    """What ``make()`` returns; TimeoutError where it takes longer, as a client does that a scheduler accepts and never
+    answers."""
+    made: Future = Future()
+
+    def run() -> None:
+        try:
+            made.set_result(make())
+        except BaseException as error:
+            made.set_exception(error)
+
+    threading.Thread(target=run, name="blocksvm-connect", daemon=True).start()
+    return made.result(seconds)

@@ -1,0 +1,394 @@
+"""What workers of a cluster do: pure functions of a store's chunks and of what is sent with them.
+
+    answer = make(job, part, base, *changes)     by any worker, as often as it is asked
+
+A worker holds nothing that could be lost: a store that is open, and w as it was sent last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.memory import megabytes
+from blocksvm.base.vectors import as_columns, on_lines
+from blocksvm.files.paths import connections_of_run, location
+from blocksvm.kernels.compile import processor
+from blocksvm.model.scoring import ScoredRows, StoreScorer
+from blocksvm.model.versions import versions
+from blocksvm.solvers.solver import Solver, State, Task, Visit
+from blocksvm.sources.block import Arena, Block
+from blocksvm.sources.source import ReadingCost
+from blocksvm.store.reader import Store
+from blocksvm.training.working_set import rows_of
+
+VERSIONS = 2  # of w that a worker holds: that of the batch at work, and that of the next
+CONTEXTS = 2  # jobs of which a thread holds the store open
+MOST_SENT = 0.5  # of a part's rows: a nonzero takes four times as long to be sent as to be read and decoded
+MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
+
+
+def here() -> dict[str, str]:
+    """What decides the bits of a result beside the data: versions, and the kind of processor."""
+    return {**versions(), "processor": processor()}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all parts of a run have in common.
+
+    key: of this run alone; path, fingerprint: of the store; n_bytes: memory for each thread of a worker; about: as
+    ``here`` has it where the run is; connections: most requests at once for a store that is an object.
+    """
+
+    key: str
+    path: str
+    fingerprint: str
+    n_bytes: int
+    about: dict[str, str] = field(default_factory=here, kw_only=True)
+    connections: int = field(default_factory=connections_of_run, kw_only=True)
+
+    def context(self, store: Store) -> Context:
+        """What a thread holds of this job; InputError where it cannot take part."""
+        raise NotImplementedError
+
+
+class Context:
+    """A thread's own store; closing it closes the store."""
+
+    def __init__(self, store: Store):
+        self.store = store
+
+    def close(self) -> None:
+        self.store.close()
+
+    def answer(self, part: Any, w: np.ndarray | None) -> Any:
+        raise NotImplementedError
+
+
+class Held(threading.local):
+    """What a thread holds: contexts of the jobs of late, and versions of w of the last one."""
+
+    def __init__(self):
+        self.contexts: dict[str, Context] = {}
+        self.key = ""
+        self.weights: dict[int, np.ndarray] = {}
+
+
+held = Held()
+
+
+def make(job: Job, part: Any, *sent: Weights) -> Any:
+    """The answer to a part; sent: what its w is made of."""
+    if job.key not in held.contexts:
+        while len(held.contexts) >= CONTEXTS:
+            held.contexts.pop(next(iter(held.contexts))).close()
+        held.contexts[job.key] = opened(job)
+    return held.contexts[job.key].answer(part, w_of(job.key, sent) if sent else None)
+
+
+def opened(job: Job) -> Context:
+    """InputError where bits could differ from those of other workers, or there is too little memory."""
+    who, n, limit = worker_here()
+    mine, need = here(), n * job.n_bytes
+    for name, own in job.about.items():
+        if mine.get(name) != own:
+            differ = f"has {name} {mine.get(name)}, and the run has {own}: bits could differ"
+            raise InputError(f"worker {who}: {differ}; make them the same")
+    if limit and MEMORY_SHARE * limit < need:
+        least = f"{MEMORY_SHARE:.0%} must be {megabytes(need)} or more"
+        raise InputError(f"worker {who}: may take {megabytes(limit)} of memory, of which {least}; raise its limit")
+    store = Store(job.path, job.connections)
+    try:
+        if store.fingerprint != job.fingerprint:
+            raise InputError(f"{store.path}: is another store than the one that this run reads")
+        return job.context(store)
+    except BaseException:
+        store.close()
+        raise
+
+
+def worker_here() -> tuple[str, int, int | None]:
+    """(address, threads, limit of memory or None) of the Dask worker that this is, if it is one."""
+    from distributed import get_worker
+
+    try:
+        worker = get_worker()
+    except ValueError:
+        return "", 1, None
+    return worker.address, worker.state.nthreads, getattr(worker.memory_manager, "memory_limit", None)
+
+
+# -- w -----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A version of w: its numbers, or those at ``places`` that differ from the version before it."""
+
+    version: int
+    numbers: np.ndarray
+    places: np.ndarray | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        return self.numbers.nbytes + (0 if self.places is None else self.places.nbytes)
+
+
+def in_few_bytes(numbers: np.ndarray) -> np.ndarray:
+    """A copy of float64 ones, as float32 where that changes none."""
+    with np.errstate(over="ignore"):
+        single = numbers.astype(np.float32)
+    return single if np.array_equal(single, numbers) else numbers.copy()
+
+
+def w_of(key: str, sent: tuple[Weights, ...]) -> np.ndarray:
+    """w (m,) float64 of a job, as a version and the changes after it make it.  The oldest that is held becomes it, so
+    that little is copied."""
+    if key != held.key:
+        held.key, held.weights = key, {}
+    weights, newest = held.weights, sent[-1].version
+    if newest not in weights:
+        oldest = min(weights) if len(weights) == VERSIONS else None
+        versions = [one.version for one in sent]
+        w = on_lines(sent[0].numbers.shape) if oldest is None else weights.pop(oldest)
+        if oldest not in versions:
+            oldest = max((version for version in weights if version in versions), default=versions[0])
+            w[:] = weights.get(oldest, sent[0].numbers)
+        for one in sent[versions.index(oldest) + 1 :]:
+            w[one.places] = one.numbers
+        weights[newest] = w
+    return weights[newest]
+
+
+# -- parts of training -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TrainingJob(Job):
+    """make: the solver of a task, which has no source yet; weights_shape: of a version of w; block_bytes: of the
+    largest part's rows; slots: how many Hessians are added up, None: rows are screened."""
+
+    make: Callable[[Task], Solver]
+    task: dict[str, Any]
+    weights_shape: tuple[int, ...]
+    block_bytes: int
+    slots: int | None
+
+    def context(self, store: Store) -> Context:
+        return (Screening if self.slots is None else AddingUp)(self, store)
+
+
+class Training(Context):
+    """solver: without rows of its own; source: the store, its targets as the solver reads them."""
+
+    def __init__(self, job: TrainingJob, store: Store):
+        super().__init__(store)
+        self.job = job
+        self.solver: Any = job.make(Task(source=store, **job.task))
+        real, packed = self.solver.real_targets, self.solver.packed
+        self.source = store.reader(real=real, packed=packed) if real or packed else store
+        self.arena = Arena(job.block_bytes)
+
+    def state(self, block: Block, **given: np.ndarray) -> State:
+        """For a visit to the block, in zeros but for what is given."""
+        state = {
+            array.name: np.zeros(array.shape(self.job.weights_shape[0] - 1, block.n_samples), array.dtype)
+            for array in self.solver.state_arrays
+            if array.in_visits and array.name not in given
+        }
+        return state | given
+
+    def of_rows(self, state: State, block: Block) -> State:
+        """What the matrices that have an entry for each row of the source have gained."""
+        return {name: state[name][block.rows] for name in self.solver.row_matrices}
+
+
+@dataclass(frozen=True)
+class TrainingPart:
+    """Chunks that are read at a version of w.
+
+    given: scalar arrays of the state; alpha (n,) or (n, k) of their rows, None where all are 0; members: which rows the
+    working set has, as packed bits, or None; least: the share of the gap that a row has, at least, which is sent;
+    certifies: the sums are those of a certificate, in which members count; else they are not looked at; checked:
+    whether each alpha is held against its bounds.
+    """
+
+    chunks: np.ndarray
+    given: State
+    alpha: np.ndarray | None = None
+    members: np.ndarray | None = None
+    least: float = 0.0
+    certifies: bool = False
+    checked: bool = False
+
+
+@dataclass(frozen=True)
+class Screened:
+    """What became of a part.
+
+    sums: what its rows add to a certificate's; chosen (m,): those of its rows that can move, are no members and have a
+    share that is large enough, movers: copies of them, or None where these are so many that it takes less to read them
+    again; share (m,): of the gap, below: the sum of the shares of the others that can move; entries: of the state's row
+    arrays beside alpha; of_rows: of all rows, as ``Training.of_rows``; allowed: every alpha lies
+    within its bounds; seconds: of the worker; cost of reading.
+    """
+
+    sums: dict
+    chosen: np.ndarray
+    movers: Block | None
+    share: np.ndarray
+    below: float
+    entries: State
+    of_rows: State
+    allowed: bool
+    seconds: float
+    cost: ReadingCost
+
+
+class Screening(Training):
+    """Chunks are read, decoded and screened at one w: a row whose share of the gap is above 0 there can move, so it is
+    sent to whoever moves rows; of all rows the sums are."""
+
+    def answer(self, part: TrainingPart, w: np.ndarray) -> Screened:
+        began, before, solver = time.perf_counter(), replace(self.source.cost), self.solver
+        block = self.source.read_block(part.chunks, self.arena)
+        given = {name: values.copy() for name, values in part.given.items()}
+        if part.alpha is not None:
+            given["alpha"] = part.alpha.copy()
+        state = self.state(block, w=w.reshape(self.job.weights_shape), **given)
+        problem = solver.problem_at(state)
+        sums = problem.sums(solver.weights(state, None))
+        alpha, scores = as_columns(state["alpha"]), sums.scores(block)
+        allowed = not part.checked or problem.allows(alpha, block)
+        member = np.zeros(block.n_samples, bool)
+        if part.members is not None:
+            member[:] = np.unpackbits(part.members, count=block.n_samples)
+        looked_at, light = np.arange(block.n_samples), block
+        if part.members is not None and not part.certifies:
+            looked_at = np.flatnonzero(~member)
+            light = rows_of(without_entries(block), looked_at)
+            scores, alpha = scores[looked_at], alpha[looked_at]
+        within = sums.within(block) if part.certifies else np.zeros_like(scores)
+        sums.add(scores, light, alpha, within)
+        entries = {a.name: state[a.name][looked_at] for a in solver.state_arrays if a.axis == "row" and a.in_visits}
+        share = np.empty(len(looked_at))
+        solver.shares(light, scores, state | entries, share)
+        can_move = (share > 0.0) & ~member[looked_at]
+        sent = np.flatnonzero(can_move & (share >= part.least))
+        chosen = looked_at[sent]
+        many = (block.indptr[chosen + 1] - block.indptr[chosen]).sum() > MOST_SENT * block.indptr[-1]
+        del entries["alpha"]
+        return Screened(
+            sums.added(), chosen, None if many else rows_of(block, chosen), share[sent],
+            float(share[can_move & (share < part.least)].sum()),
+            {name: of_rows[sent] for name, of_rows in entries.items()}, self.of_rows(state, block), allowed,
+            time.perf_counter() - began, self.source.cost - before,
+        )  # fmt: skip
+
+
+def without_entries(block: Block) -> Block:
+    """The rows of a block, as if they had none."""
+    none = np.zeros(0, np.int32)
+    return replace(
+        block, indptr=np.zeros_like(block.indptr), indices=none, values=None, words=None, stored_lengths=None
+    )
+
+
+@dataclass(frozen=True)
+class Summed:
+    """What a part adds to arrays of the state, by name; of_rows, seconds, cost: as ``Screened`` has them."""
+
+    arrays: dict[str, np.ndarray]
+    of_rows: State
+    seconds: float
+    cost: ReadingCost
+
+
+class AddingUp(Training):
+    """A reading of Newton's method: the sums of the rows at one point."""
+
+    SUMMED = "gradient", "hessian", "sums"
+
+    def __init__(self, job: TrainingJob, store: Store):
+        super().__init__(job, store)
+        self.solver.take_slots(job.slots)
+
+    def answer(self, part: TrainingPart, w: np.ndarray) -> Summed:
+        began, before = time.perf_counter(), replace(self.source.cost)
+        block = self.source.read_block(part.chunks, self.arena)
+        state = self.state(block, trial=w.reshape(self.job.weights_shape), figures=part.given["figures"].copy())
+        self.solver.inner_pass(block, state, Visit({}), np.empty(0, np.int32))
+        return Summed(
+            {name: state[name] for name in self.SUMMED}, self.of_rows(state, block),
+            time.perf_counter() - began, self.source.cost - before,
+        )  # fmt: skip
+
+
+# -- parts of predictions ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ScoringJob(Job):
+    """model: the path of its file, which all see, and the file's digest; options: of a ``StoreScorer``."""
+
+    model: tuple[str, str]
+    options: dict
+
+    def context(self, store: Store) -> Context:
+        path, digest = self.model
+        if not location(path).is_file() or digest_of(path) != digest:
+            raise InputError(f"{path}: is not there, or is another model than the one that predicts")
+        return Scoring(self, store)
+
+
+@dataclass(frozen=True)
+class ScoringPart:
+    """Chunks whose rows of source numbers low .. high - 1 are scored."""
+
+    chunks: np.ndarray
+    low: int
+    high: int
+
+
+class Scoring(Context):
+    def __init__(self, job: ScoringJob, store: Store):
+        super().__init__(store)
+        scorer = StoreScorer(job.model[0], store.path, job.n_bytes, **job.options)
+        self.stack = ExitStack()
+        self.score_chunks = self.stack.enter_context(scorer.by_threads(store))
+
+    def close(self) -> None:
+        self.stack.close()
+        super().close()
+
+    def answer(self, part: ScoringPart, w: None) -> list[ScoredRows]:
+        rows: list[ScoredRows] = []
+        self.score_chunks(part.chunks.tolist(), part.low, part.high, rows.append)
+        return rows
+
+
+def digest_of(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def size_of(answer: Any) -> int:
+    """Bytes of the arrays in an answer or a part."""
+    if isinstance(answer, np.ndarray):
+        return answer.nbytes
+    if isinstance(answer, dict):
+        answer = answer.values()
+    elif hasattr(answer, "__dataclass_fields__"):
+        answer = [getattr(answer, name) for name in answer.__dataclass_fields__]
+    elif not isinstance(answer, (list, tuple)):
+        return 0
+    return sum(map(size_of, answer))

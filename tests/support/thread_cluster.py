@@ -1,0 +1,43 @@
+"""A cluster whose workers are threads of this process, for tests of what does not depend on who they are."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
+from blocksvm.cluster import part
+from blocksvm.cluster.dask import Cluster
+
+
+class ThreadCluster(Cluster):
+    """Of n threads."""
+
+    name = "threads"
+
+    def __init__(self, n: int):
+        super().__init__("threads", timeout=60.0)
+        self.__dict__["n"] = n
+
+    @contextmanager
+    def pool(self) -> Iterator["ThreadCluster"]:
+        held: dict[int, part.Held] = {}
+
+        def call(function, *given):
+            held[threading.get_ident()] = part.held.contexts
+            return function(*given)
+
+        with ThreadPoolExecutor(self.n) as threads:
+            self.__dict__["begin"] = lambda function, *given: threads.submit(call, function, *given)
+            yield self
+        for contexts in held.values():
+            for one in contexts.values():
+                one.close()
+
+    def keep(self, value):
+        return value
+
+    def submit(self, function, *given) -> Future:
+        return self.begin(function, *given)
+
+    def n_workers(self) -> int:
+        return self.n
