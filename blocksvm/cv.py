@@ -9,6 +9,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, value_of
 from blocksvm.cli.options import (
+    CLUSTER,
     FIGURE,
     OVERWRITE,
     THREADS,
@@ -16,6 +17,7 @@ from blocksvm.cli.options import (
     add_objects,
     add_settings,
     chosen_values,
+    cluster_of,
     json_of,
     unlimited,
 )
@@ -57,6 +59,7 @@ def parser() -> Parser:
     add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass") + (EPSILON,))
     add_settings(p, "the runs", RUN_SETTINGS)
     p.add("the machine", THREADS)
+    p.add("a cluster, whose workers read the store", *CLUSTER)
     add_objects(p)
     p.add("what to write", SELECT, REFIT, json_of("all figures"), FIGURE, OVERWRITE)
     return p
@@ -110,7 +113,7 @@ def main(arguments: list[str]) -> int:
 
     with Store(options.store) as store:
         check_select(options.select, store, settings.get("loss"))
-        cv = validated(options, store, options.C or PATH, stop=stop, **settings)
+        cv = validated(options, store, options.C or PATH, stop=stop, cluster=cluster_of(options), **settings)
         if cv.status == "interrupted":
             raise Interrupted("interrupted; no results were written")
         best = cv.best(options.select)
@@ -126,7 +129,8 @@ def main(arguments: list[str]) -> int:
         if "model" in outputs:
             from blocksvm.api.fit import fit
 
-            fitted = fit(store, C=cv.path[best], stop=stop, n_jobs=options.threads or -1, **settings)
+            more = settings | {"n_jobs": options.threads or -1, "cluster": cluster_of(options)}
+            fitted = fit(store, C=cv.path[best], stop=stop, **more)
             if fitted.status == "interrupted":
                 raise Interrupted("interrupted; no model was written")
             fitted.save(outputs["model"], options.overwrite)

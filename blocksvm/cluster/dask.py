@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import resource_tracker
 from time import monotonic
@@ -72,11 +72,21 @@ class Cluster:
     security: Any = None
     timeout: float = TIMEOUT
     say: Callable[[str], None] = print
+    workers: Pool | None = None
 
     @contextmanager
     def pool(self) -> Iterator[Pool]:
+        if self.workers is not None:
+            yield self.workers
+            return
         with dask_client(self.address, self.security) as client:
             yield DaskPool(client, f"cluster {self.address}")
+
+    @contextmanager
+    def kept(self) -> Iterator[Cluster]:
+        """With one pool for several runs."""
+        with self.pool() as pool:
+            yield replace(self, workers=pool)
 
 
 def cluster_at(cluster: Any, source: Source) -> Cluster:

@@ -4,6 +4,8 @@ and its memory."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -141,6 +143,12 @@ def plan_batches(
     under_way = int(min(MOST_UNDER_WAY, budget.left // part - 2))
     budget.take("parts under way", (under_way + 2) * part)
     return BlockPlan(source, batches, part, set_bytes, memory, under_way=under_way)
+
+
+def plan_there(make: Callable[..., Solver], previous: tuple | None, source: Source, settings: TrainSettings, **more):
+    """The plan of a run whose solver is made so, and begins at ``previous``, which workers need not know."""
+    method = replace(get_method(settings.solver), make=partial(make, previous=previous))
+    return ClusterPlan(source, settings, make, method=method, **more)
 
 
 class ClusterPlan(Plan):

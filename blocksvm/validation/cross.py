@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Unpack
 
 import numpy as np
@@ -28,13 +29,14 @@ def cross_validate(
     at_once: int = AT_ONCE,
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
+    cluster=None,
     **settings: Unpack[PathSettings],
 ) -> CrossValidation:
     """Train on the rows outside of each of ``folds`` folds at each of the costs ``C``, and score those in it.
 
     settings: as ``fit`` takes them for dual-cd and newton; at_once: how many C are trained at once, where the memory
     allows it (the more, the fewer readings); groups: a file with a line for each row, of which equal ones
-    are held out together; on_event, stop: as ``fit`` has them.  Raises InputError where a fold lacks a class.
+    are held out together; on_event, stop, cluster: as ``fit`` has them.  Raises InputError where a fold lacks a class.
 
         >>> with blocksvm.open_store("rows.h5") as store:
         ...     result = blocksvm.cross_validate(store, C=(0.1, 1.0), folds=3)
@@ -61,4 +63,12 @@ def cross_validate(
             f"train with {option('bias', 'free')} at that C"
         )
     chosen = folds_of(source, folds, train_settings.seed, groups, trains_on_numbers(train_settings))
-    return follow_path(source, path, chosen, at_once, train_settings, threads, Watch(on_event, stop))
+    known = source, path, chosen, at_once, train_settings, threads, Watch(on_event, stop)
+    if cluster is None:
+        return follow_path(*known)
+    from blocksvm.cluster.dask import cluster_at
+    from blocksvm.cluster.loop import cluster_loop
+    from blocksvm.cluster.plan import plan_there
+
+    with cluster_at(cluster, source).kept() as there:
+        return follow_path(*known, plan_there, partial(cluster_loop, cluster=there))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -22,6 +23,7 @@ from blocksvm.model.decision_values import area_under_curve
 from blocksvm.online.methods import get_method
 from blocksvm.problems.certificate import predicted
 from blocksvm.problems.problem_kernels import Objective, certificate_sums
+from blocksvm.solvers.solver import Solver
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
@@ -100,6 +102,12 @@ class CrossValidation:
         return description | figures | run | {"settings": plain(self.settings)}
 
 
+def plan_here(make: Callable[..., Solver], previous: tuple | None, source: Source, settings: TrainSettings, **more):
+    """The plan of a run whose solver is made so, and begins at ``previous``."""
+    method = replace(get_method(settings.solver), make=partial(make, previous=previous))
+    return Plan(source, settings, method=method, **more)
+
+
 def follow_path(
     source: Source,
     path: list[float],
@@ -108,9 +116,12 @@ def follow_path(
     settings: TrainSettings,
     threads: Threads,
     watch: Watch,
+    make_plan: Callable[..., Plan] = plan_here,
+    make_loop: Callable[..., OuterLoop] = OuterLoop,
 ) -> CrossValidation:
     """Train the problems of the folds at each C of the path, rising, and score the rows in them; at_once: how many C
-    are trained at once, where the memory allows it.  Raises InputError where a fold lacks a class."""
+    are trained at once, where the memory allows it; make_plan: as ``plan_here``.  InputError where a fold lacks a
+    class."""
     began, done, previous = time.perf_counter(), 0, None
     targets = targets_of(source, trains_on_numbers(settings))
     check_folds(source, chosen, targets[0], settings)
@@ -122,10 +133,10 @@ def follow_path(
         watch.on_event(event)
 
     while done < len(path):
-        plan, part = plan_part(source, settings, path[done:], at_once, chosen, previous)
+        plan, part = plan_part(source, settings, path[done:], at_once, chosen, previous, make_plan)
         plan.share_work(threads)
         watch.on_event({"event": "part", "path": part, "of": len(path), "done": done})
-        loop = OuterLoop(plan, Watch(count, watch.stop))
+        loop = make_loop(plan, Watch(count, watch.stop))
         result = loop.run()
         scores.settings = dict(plan.solver.settings) | settings.run_settings()
         scores.settings.pop("C")
@@ -153,18 +164,18 @@ def plan_part(
     most: int,
     folds: Folds,
     previous: tuple | None,
+    make_plan: Callable[..., Plan],
 ) -> tuple[Plan, list[float]]:
     """The plan of as many C at once, the first ones of the path and at most so many, as leave the rows enough of the
     memory; of one, where that is too many already.  And these C."""
     for count in range(min(most, len(path)), 0, -1):
         kind = HeldOutNewton if train_settings.solver == "newton" else HeldOutCD
-        make = partial(kind, path=path[:count], folds=folds, previous=previous)
-        method = replace(get_method(train_settings.solver), make=make)
+        make = partial(kind, path=path[:count], folds=folds)
         # folds, targets, weights, and what scoring a fold takes; the end of the part before, and of this one
         ends = (previous is not None) + (count < len(path))
         n_bytes = 48 * source.n_samples + ends * ends_bytes(source, folds)
         try:
-            plan = Plan(source, train_settings, method=method, besides={"folds": n_bytes})
+            plan = make_plan(make, previous, source, train_settings, besides={"folds": n_bytes})
         except InputError:
             if count == 1:
                 raise

@@ -1,7 +1,9 @@
 """Newton's method by workers: certified, and not a bit depends on who they are; what else a run on a cluster can do."""
 
+import numpy as np
 import pytest
 from support.class_cases import classes
+from support.thread_cluster import ThreadCluster
 from support.training_cases import make_store, random_rows, svmlight, train
 
 from blocksvm.api.fit import fit
@@ -9,6 +11,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.cluster.plan import ClusterPlan
 from blocksvm.store.reader import Store, open_store
 from blocksvm.training.settings import TrainSettings
+from blocksvm.validation.cross import cross_validate
 
 NEWTON = {"solver": "newton", "loss": "logistic", "tol": 1e-5}
 
@@ -100,3 +103,21 @@ def test_rows_with_weights(tmp_path, settings):
     alone, here = train(store, cluster=1, **settings), train(store, **settings)
     assert alone.result.certificate.primal == pytest.approx(here.result.certificate.primal, rel=2e-5)
     assert train(store, cluster=3, **settings).same(alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [2, 11])
+@pytest.mark.parametrize(
+    "settings", [{"C": (0.1, 1.0)}, {"C": (1.0,), "solver": "newton", "loss": "logistic"}], ids=str
+)
+def test_cross_validation(stores, k, settings):
+    """Problems of the certified gap as on one machine, and the same bits for any number of workers."""
+    settings = {"C": (1.0,), "folds": 3, "tol": 1e-4} | settings
+    with open_store(stores[k]) as rows:
+        here, alone, there = (
+            cross_validate(rows, cluster=cluster, **settings) for cluster in (None, ThreadCluster(1), ThreadCluster(3))
+        )
+    assert (alone.rel_gap <= 1e-4).all()
+    np.testing.assert_allclose(alone.accuracy, here.accuracy, atol=0.02)
+    for name in ("accuracy", "loss", "auc", "rel_gap"):
+        np.testing.assert_array_equal(getattr(alone, name), getattr(there, name))

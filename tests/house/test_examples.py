@@ -59,3 +59,13 @@ def test_an_existing_folder_is_refused(tmp_path):
     )
     assert done.returncode == 2
     assert "--folder names a new folder" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_cluster_demo(tmp_path):
+    """The run that lost a worker ends with the same bits."""
+    line = [sys.executable, ROOT / "tools/cluster_demo.py", "--rows", "4000", "--folder", str(tmp_path)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert "is killed" in done.stdout and done.stdout.endswith("the two models have the same bits\n")

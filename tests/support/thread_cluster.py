@@ -33,6 +33,10 @@ class ThreadCluster(Cluster):
             for one in contexts.values():
                 one.close()
 
+    @contextmanager
+    def kept(self) -> Iterator["ThreadCluster"]:
+        yield self
+
     def keep(self, value):
         return value
 
