@@ -43,10 +43,7 @@ HELP_LEARNER = Setting("help_learner", "show the settings of a learner, such as 
                        tuple(LEARNERS), metavar="NAME")  # fmt: skip
 BIAS = Setting("bias", "append a constant feature of value B (default 0: none)", None, metavar="B")
 LABELS = Setting("labels", "all labels that may occur (default: -1 and 1, or 0 and 1)", None, str, metavar="NEG,POS")
-ROWS = (
-    SKIP_BAD,
-    Setting("passes", "passes over the inputs", 1, int, least=1),
-)
+ROWS = (SKIP_BAD, Setting("passes", "passes over the inputs", 1, int, least=1))
 PREDICTIONS = (
     Setting("predictions", "write what each row was predicted as before learning from it (or -)", None, str,
             metavar="FILE"),

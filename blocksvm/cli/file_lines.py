@@ -111,10 +111,7 @@ def store_lines(meta: StoreMeta, n_bytes: int) -> list[tuple[str, str]]:
         ("made from", f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''} ({megabytes(text)} of text)"),
         *([("changed", history_text(meta))] if meta.history else []),
         *(("note", note) for note in meta.notes),
-        (
-            "settings",
-            ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None),
-        ),
+        ("settings", ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)),
         ("fingerprint", meta.fingerprint),
     ]
 
@@ -175,12 +172,7 @@ def certificate_text(certificate: CertificateMeta) -> str:
     return f"{gap}, primal {certificate.primal:.10g}"
 
 
-LINES = {
-    "store": store_lines,
-    "structure": structure_lines,
-    "checkpoint": checkpoint_lines,
-    "model": model_lines,
-}
+LINES = {"store": store_lines, "structure": structure_lines, "checkpoint": checkpoint_lines, "model": model_lines}
 
 
 def description_lines(kind: str, meta: Description, n_bytes: int) -> list[tuple[str, str]]:

@@ -56,11 +56,7 @@ from blocksvm.formats.table_rows import (
     rows_of_texts,
     without_nulls,
 )
-from blocksvm.formats.text.text_source import (
-    LineLimit,
-    TextSource,
-    quoted,
-)
+from blocksvm.formats.text.text_source import LineLimit, TextSource, quoted
 
 # bytes of a piece that a cell, or an item of a list, and a byte of a word in columns stand for, by their memory
 CELL_BYTES, WORD_BYTES = 9, 6

@@ -45,14 +45,7 @@ from blocksvm.formats.table_columns import (
 )
 from blocksvm.formats.table_rows import POOL, WHOLE, Cells, Layout, RowMaker, Rows, cells_of, rows_of_texts
 from blocksvm.formats.text.row_labels import MISSING, are_words, inexact, sentence_of
-from blocksvm.formats.text.text_source import (
-    LONE_RETURNS,
-    MOST_OPEN,
-    TextPiece,
-    last_newline,
-    quoted,
-    utf8_lines,
-)
+from blocksvm.formats.text.text_source import LONE_RETURNS, MOST_OPEN, TextPiece, last_newline, quoted, utf8_lines
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPARE
 
 FAULTS = {

@@ -52,13 +52,7 @@ CHUNK = np.dtype(
         ("rows_checksum", "<u8"),
     ]
 )
-PART = np.dtype(
-    [
-        ("offset", "<u8"),
-        ("size", "<u4"),
-        ("checksum", "<u8"),
-    ]
-)
+PART = np.dtype([("offset", "<u8"), ("size", "<u4"), ("checksum", "<u8")])
 
 Whole = Annotated[int, Meta(ge=0)]
 Size = Annotated[int, Meta(ge=0, lt=2**62)]

@@ -391,11 +391,7 @@ def check_tables(chunks: np.ndarray, meta: StoreMeta) -> None:
         raise ValueError("the table of chunks contradicts the description")
 
 
-def open_store(
-    path: str | Location,
-    *,
-    connections: int | None = None,
-) -> Store:
+def open_store(path: str | Location, *, connections: int | None = None) -> Store:
     """Open a store made by ``blocksvm split``; a context manager.
 
     path: of a file, or the URL of an object (s3://, gs://, az://, https://), of which connections is the most requests

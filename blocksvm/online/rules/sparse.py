@@ -19,18 +19,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.rows import value_at
-from blocksvm.online.learner import (
-    DECAY,
-    L1,
-    LOSS,
-    STEP,
-    Learner,
-    Rule,
-    Setting,
-    Settings,
-    not_negative,
-    positive,
-)
+from blocksvm.online.learner import DECAY, L1, LOSS, STEP, Learner, Rule, Setting, Settings, not_negative, positive
 from blocksvm.online.memory import layout, parameters, unsigned
 from blocksvm.online.rule_parts import ROUNDS, averages, derivative_at, eta_at, is_small, lazy, soft
 from blocksvm.online.rules.gradient import GROUP, GROUPED
