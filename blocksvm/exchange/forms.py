@@ -52,11 +52,9 @@ FORMS = {
     "liblinear": Form(liblinear.write, "LIBLINEAR model", liblinear.check),
     "table": Form(weights_table.write, "table", TABLE, named=True),
     "parquet": Form(partial(weights_table.write, parquet=True), "Parquet table", TABLE, named=True),
-    "sklearn": Form(
-        sklearn_models.write, "estimator", sklearn_models.check, sklearn_models.require, named=True
-    ),
+    "sklearn": Form(sklearn_models.write, "estimator", sklearn_models.check, sklearn_models.require, named=True),
     "onnx": Form(onnx.write, "ONNX model", onnx.check, partial(require_library, "onnx", "ONNX")),
-}  # fmt: skip
+}
 ADVISED = ("sklearn", "onnx", "liblinear", "table")
 
 

@@ -282,9 +282,7 @@ class FileReader:
         n = len(rows.lengths)
         indptr = np.append(0, np.cumsum(rows.lengths, dtype=np.int64))
         ids, values, labels, features = rows.ids, rows.values, rows.labels, rows.features
-        done, code, entry, largest = close_rows(
-            indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single
-        )  # fmt: skip
+        done, code, entry, largest = close_rows(indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single)
         if code != FINE:
             fault = done, self._row_fault(code, rows, int(entry))
         nnz = indptr[done]

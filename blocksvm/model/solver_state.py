@@ -187,9 +187,7 @@ class _RowsBefore:
         axis = self.axes.get(name, "feature")
         if axis == "scalar":
             return length
-        before, now = (
-            (self.n_before, self.n_samples) if axis == "row" else (self.d_before + 1, self.n_features + 1)
-        )  # fmt: skip
+        before, now = (self.n_before, self.n_samples) if axis == "row" else (self.d_before + 1, self.n_features + 1)
         return length // before * now
 
     def load(self, solver: str, name: str, out: np.ndarray) -> None:

@@ -55,7 +55,7 @@ class DocumentReader:
         prefix = np.frombuffer(self.format.prefix, np.uint8)
         n, line, code, _ = kernels.find_texts(
             text, end, prefix, self.reading.labelled, label_spans, spans, buffer.lines
-        )  # fmt: skip
+        )
         fault = (line, f"the line has no tab; a line is {self.format.lines}") if code else None
         rows = self.ngrams.rows(text, spans[:n], buffer.indptr, buffer.ids, buffer.values)
         if len(rows.indptr) <= n:

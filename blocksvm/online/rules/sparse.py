@@ -246,7 +246,7 @@ ON_L1 = SUBGRADIENT.like(
 FOBOS = ON_L1.like(
     settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS, GROUP)),
     variants={"l1": ON_L1, "group": GROUPED.like(name="fobos", settings=GROUPED.settings + Settings((REGULARISER,)))},
-)  # fmt: skip
+)
 HF_FOBOS = ON_L1.like(
     "hf-fobos", "FOBOS whose threshold of a feature grows with how often and how far it moved",
     "hf-fobos --l1 1e-3 --p 2 --cap 500", "Oiwa, Matsushima, Nakagawa, ECML PKDD 2011",
