@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
     settings = split_settings(options, changes, share)
     from blocksvm.cli.split_progress import SplitDisplay, skipped_lines, split_summary
     from blocksvm.conversion.convert import extend, split_rows
-    from blocksvm.formats import columns_line
+    from blocksvm.formats import said_of_columns
     from blocksvm.store.descriptions import as_json
 
     with SplitDisplay(sys.stderr, options.quiet) as display:
@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> int:
             lines += split_summary(location(options.store), about, display.seconds, display.rate(display.seconds))
         print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])
     if not options.quiet:
-        if line := columns_line(about.recipe):
+        if line := said_of_columns(about.recipe)[0]:
             print_results(options, [line], sys.stderr)
         for line in next_steps(options.store, about):
             print(line, file=sys.stderr)

@@ -38,7 +38,7 @@ from blocksvm.conversion.split_settings import SPLIT
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.files.output import check_output, scratch_folder, temporary_folder
 from blocksvm.files.paths import READ_AHEAD, Location, is_url, location, one_run
-from blocksvm.formats import AUTO, cut_between_records, get_format, remarks, settled
+from blocksvm.formats import AUTO, cut_between_records, get_format, said_of_columns, settled
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
 from blocksvm.formats.file_reader import inputs_given, inputs_of
 from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
@@ -510,7 +510,7 @@ class _Split:
         """The reader of the format that was chosen, or that the text looks like."""
         self.recipe = settled(text, self.recipe, self.settings.memory)
         if self.existing is None:
-            self.notes = remarks(self.recipe)
+            self.notes = said_of_columns(self.recipe)[1]
         return reader_of(ReaderOptions(self.recipe, named=True, offers=OFFERS, factors=self.known))
 
     def _distribute(self, batch: RowBatch, destinations: list[Destination]) -> None:

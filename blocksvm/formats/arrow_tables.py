@@ -25,14 +25,11 @@ from blocksvm.formats.kernels.numbers import FINE
 from blocksvm.formats.kernels.svmlight import BIG_NORM
 from blocksvm.formats.ngram_features import NgramFeatures
 from blocksvm.formats.table_columns import (
-    BAG,
     KINDS,
-    LEFT_OUT,
-    MAP,
     SAMPLED_ROWS,
+    Role,
     TableColumns,
     chosen_categories,
-    columns_line,
     columns_of_types,
     is_list,
     is_number,
@@ -41,7 +38,6 @@ from blocksvm.formats.table_columns import (
     kind_of,
     kinds_of_types,
     own_values,
-    remarks,
     with_kept,
 )
 from blocksvm.formats.table_rows import (
@@ -92,13 +88,10 @@ class ArrowFiles(FileFormat):
                     yield ArrowRows(name, columns, piece.select(wanted), begins, kept), done
                     begins = False
 
-    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
-        known = {key: requested[key] for key in DECIDED if key in requested}
-        return chosen(self.name, {key: requested[key] for key in requested if key not in known}) | known
-
-    def decided(self, requested: Mapping, name: str, memory: int) -> dict:
+    def settled(self, requested: Mapping, name: str, memory: int) -> dict:
         """The settings, and what the first rows decide, unless it is known: kinds of columns and of labels."""
-        options = self.settled(requested, b"", name)
+        known = {key: requested[key] for key in DECIDED if key in requested}
+        options = chosen(self.name, {key: requested[key] for key in requested if key not in known}) | known
         if KINDS in options:
             return options
         for (_, columns, batch, *_), _ in self.pieces(name, options, DECIDING, LineLimit.share(memory, LONGEST_SHARE)):
@@ -112,9 +105,6 @@ class ArrowFiles(FileFormat):
                 options[WORDS] = bool(columns.words) or not is_number(type_)
             break
         return options
-
-    remarks = staticmethod(remarks)
-    columns_line = staticmethod(columns_line)
 
     def reader(self, reading: ReaderOptions) -> ArrowReader:
         return ArrowReader(reading)
@@ -218,7 +208,7 @@ def unpacked_bytes(batch, mapped: pa.Buffer) -> int:
 def wanted_columns(columns: TableColumns, kept: bool = True) -> list[str]:
     """The columns that are read; kept: those that are wanted beside the rows among them."""
     roles = zip(columns.names, columns.roles.tolist(), strict=True)
-    return [name for name, role in roles if role != LEFT_OUT or (kept and name in columns.kept)]
+    return [name for name, role in roles if role != Role.LEFT_OUT or (kept and name in columns.kept)]
 
 
 def require_memory(n_bytes: float, what: str, parts: str, limit: LineLimit | None) -> None:
@@ -426,10 +416,10 @@ def list_entries(maker: RowMaker, column, j: int) -> tuple[np.ndarray, np.ndarra
     """(rows, numbers of words, values) of the items of a column of lists or maps."""
     role = maker.layout.columns.roles[j]
     rows, items = items_of(column)
-    if role == MAP:
+    if role == Role.MAP:
         keys, values = items
         return rows, coded(maker, keys, j), floats(values).astype(np.float64)
-    if role == BAG:
+    if role == Role.BAG:
         return rows, coded(maker, items, j), np.ones(len(rows))
     lengths = np.bincount(rows, minlength=len(column))
     values = floats(items).astype(np.float64)
@@ -447,9 +437,9 @@ class TableInputs(FileInputs):
         if self.first is None:
             raise InputError("the table has no batches of rows")
 
-    def decided(self, requested: Mapping, memory: int) -> dict:
+    def settled(self, format_: ArrowFiles, requested: Mapping, memory: int) -> dict:
         """The settings, as ``ArrowFiles`` decides them by the first batch."""
-        return self._files([self.first]).decided(requested, self.names[0], memory)
+        return self._files([self.first]).settled(requested, self.names[0], memory)
 
     def pieces(self, piece_bytes: int, limit: LineLimit, *more, **others) -> Iterator[RowPiece]:
         source = TextSource(self.names[0], None)

@@ -100,8 +100,9 @@ class FileInputs:
     def __exit__(self, *error) -> None:
         pass
 
-    def head(self, lines: int = 1) -> bytes:
-        return b""
+    def settled(self, format_, requested: Mapping, memory: int) -> dict:
+        """All settings of the format, which may look at the first file."""
+        return format_.settled(requested, self.names[0], memory)
 
     def pieces(self, piece_bytes: int, limit, eager: bool = False, digested: bool = True, spare=None) -> Generator:
         """``RowPiece``s of about ``piece_bytes``."""
@@ -321,7 +322,7 @@ class FileFormat:
     rows_of: Callable
     objects = False
 
-    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
+    def settled(self, requested: Mapping, name: str, memory: int) -> dict:
         return chosen(self.name, requested)
 
     def reader(self, reading: ReaderOptions) -> FileReader:

@@ -22,14 +22,9 @@ COLUMNS = {"text": "text", "label": "label"}
 
 
 class Folders(ArrowFiles):
-    """The format."""
-
-    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
+    def settled(self, requested: Mapping, name: str, memory: int) -> dict:
         given = {key: value for key, value in requested.items() if key not in DECIDED | COLUMNS.keys()}
         return chosen(self.name, given) | COLUMNS | {WORDS: True}
-
-    def decided(self, requested: Mapping, name: str, memory: int) -> dict:
-        return self.settled(requested, b"", name)
 
 
 def folder_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:

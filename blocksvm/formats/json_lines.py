@@ -175,8 +175,7 @@ def arrow_kind(value: Any) -> str | None:
 
 
 class JsonLines:
-    """The format."""
-
+    looks_at = LABEL_TYPE, SAMPLED_ROWS
     lines = '\'{"text": "...", "label": "..."}\', under these keys or others'
     reader = JsonReader
 
@@ -201,10 +200,6 @@ class JsonLines:
                 options[LABEL_TYPE] = kind
                 break
         return options
-
-    def head_lines(self, requested: Mapping) -> int:
-        """The number of first lines that ``settled`` reads."""
-        return 1 if LABEL_TYPE in requested else SAMPLED_ROWS
 
 
 JSON_LINES = JsonLines()

@@ -25,18 +25,7 @@ from blocksvm.formats.kernels.name_hashes import RECENT, hash_of
 from blocksvm.formats.kernels.numbers import FINE, NOT_FINITE
 from blocksvm.formats.kernels.svmlight import BIG_NORM, DUPLICATE
 from blocksvm.formats.ngram_features import NgramFeatures
-from blocksvm.formats.table_columns import (
-    BAG,
-    LABEL,
-    LOGARITHM,
-    MAP,
-    NO_QUOTE,
-    NUMBER,
-    VECTOR,
-    WORD,
-    Dialect,
-    TableColumns,
-)
+from blocksvm.formats.table_columns import NO_QUOTE, Dialect, Role, TableColumns
 from blocksvm.kernels.text_bytes import SPARE
 
 CATEGORIES_GO_ON = np.uint64(0x452821E638D01377)  # a category's hash goes on from another one than that of a number
@@ -57,12 +46,12 @@ class Layout:
     def __init__(self, columns: TableColumns):
         self.columns = columns
         self.names = columns.names
-        self.numbers = columns.of(NUMBER, LOGARITHM)
-        self.words = columns.of(WORD)
-        self.lists = columns.of(VECTOR, BAG, MAP)
+        self.numbers = columns.of(Role.NUMBER, Role.LOGARITHM)
+        self.words = columns.of(Role.WORD)
+        self.lists = columns.of(Role.VECTOR, Role.BAG, Role.MAP)
         self.texts = [self.names.index(name) for name in columns.texts]
-        self.label = next(iter(columns.of(LABEL)), None)
-        self.logarithms = columns.roles[self.numbers] == LOGARITHM
+        self.label = next(iter(columns.of(Role.LABEL)), None)
+        self.logarithms = columns.roles[self.numbers] == Role.LOGARITHM
         codes = {j: k for k, j in enumerate(self.numbers)} | {j: -1 - k for k, j in enumerate(self.words)}
         self.order = np.array([codes[j] for j in sorted(codes)], np.int64)
         used = self.numbers + self.words + self.lists

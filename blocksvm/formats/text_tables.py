@@ -27,20 +27,16 @@ from blocksvm.formats.ngram_features import NgramFeatures
 from blocksvm.formats.table_columns import (
     DELIMITERS,
     KINDS,
-    LABEL,
-    LOGARITHM,
     NO_QUOTE,
     SAMPLED_ROWS,
     SEPARATORS,
-    WORD,
     Dialect,
     Looks,
+    Role,
     TableColumns,
-    columns_line,
     columns_of_text,
     decided_kinds,
     has_header,
-    remarks,
     with_kept,
 )
 from blocksvm.formats.table_rows import POOL, WHOLE, Cells, Layout, RowMaker, Rows, cells_of, rows_of_texts
@@ -379,6 +375,8 @@ def looks_of(head: bytes, columns: TableColumns, dialect: Dialect, headed: bool,
 class Table:
     """A format of cells between delimiters."""
 
+    looks_at = WORDS, SAMPLED_ROWS + 1
+
     def __init__(self, name: str, delimiter: str, quotes: bool = True):
         self.name = name
         self.delimiter = delimiter
@@ -395,10 +393,6 @@ class Table:
         delimiter = DELIMITERS.get(delimiter_name, delimiter_name) or self.delimiter
         quotes = self.quotes and quote != "none"
         return Dialect(ord(delimiter), ord(quote) if quotes else NO_QUOTE, options.get("decimal") == ",")
-
-    def head_lines(self, requested: Mapping) -> int:
-        """The number of first lines that ``settled`` reads."""
-        return 1 if WORDS in requested else SAMPLED_ROWS + 1
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and, unless these are known, what the first rows decide: the kinds of columns and of labels,
@@ -441,9 +435,6 @@ class Table:
         """The columns of a file whose first line this is; InputError where one is not there."""
         return columns_of_text(self.dialect(options).cells(first_line), options, labelled)
 
-    remarks = staticmethod(remarks)
-    columns_line = staticmethod(columns_line)
-
     def reader(self, reading: ReaderOptions) -> TextReader:
         return TextReader(reading, self)
 
@@ -451,6 +442,7 @@ class Table:
 class Criteo(Table):
     """Criteo's click logs."""
 
+    looks_at = "", 1
     NAMES = ["label", *(f"I{k}" for k in range(1, 14)), *(f"C{k}" for k in range(1, 27))]
 
     def __init__(self, name: str, delimiter: str):
@@ -465,14 +457,11 @@ class Criteo(Table):
         self.chosen_of({key: value for key, value in requested.items() if value is not None and key not in DECIDED})
         return {}
 
-    def head_lines(self, requested: Mapping) -> int:
-        return 1
-
     def columns(self, first_line: bytes, options: Mapping, labelled: bool) -> TableColumns:
         names = self.NAMES
         if not labelled and len(self.dialect(options).cells(first_line)) + 1 == len(names):
             names = names[1:]
-        roles = {"l": LABEL, "I": LOGARITHM, "C": WORD}
+        roles = {"l": Role.LABEL, "I": Role.LOGARITHM, "C": Role.WORD}
         return TableColumns(names, np.array([roles[name[0]] for name in names]), np.ones(len(names), bool))
 
 

@@ -22,7 +22,7 @@ from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_user
 from blocksvm.files.input import names_of_inputs
 from blocksvm.files.paths import Location, one_run
-from blocksvm.formats import AUTO, get_format, remarks
+from blocksvm.formats import AUTO, get_format, said_of_columns
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.model.asking import LabelQueries
 from blocksvm.model.model_file import describe_model, model_fingerprint
@@ -418,7 +418,7 @@ class StreamPass:
 
 def notes_of(stream: StreamPass) -> list[str]:
     """Sentences about rows that a stream left out or read in an unexpected way, and a test without known features."""
-    notes = remarks(stream.recipe) if stream.continued is None else []
+    notes = said_of_columns(stream.recipe)[1] if stream.continued is None else []
     notes += stream.counter.notes()
     if stream.settings.test and stream.rows and stream.unknown == stream.entries:
         notes.append(

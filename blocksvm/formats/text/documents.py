@@ -71,9 +71,9 @@ class DocumentReader:
 
 
 class Documents:
-    """The format."""
+    """The format; looks_at: as of ``Format``."""
 
-    name, lines, prefix = "documents", "'label<TAB>text'", b""
+    name, lines, prefix, looks_at = "documents", "'label<TAB>text'", b"", (WORDS, SAMPLED_LINES)
 
     def reader(self, reading: ReaderOptions) -> DocumentReader:
         return DocumentReader(reading, self)
@@ -109,10 +109,6 @@ class Documents:
             )
         return self.chosen_of(options)
 
-    def head_lines(self, requested: Mapping) -> int:
-        """The number of first lines that ``settled`` reads."""
-        return 1 if WORDS in requested else SAMPLED_LINES
-
     def labels(self, text: np.ndarray, spans: np.ndarray, options: Mapping) -> tuple:
         """(labels of the rows, None, or (row, sentence) of the first label that is none), as of ``labels_at``."""
         return labels_at(text, spans, options[WORDS])
@@ -130,6 +126,7 @@ class FastText(Documents):
     """fastText's lines; a row's labels are a list, or it has one at most (``LABEL_TYPE``)."""
 
     name, lines, prefix = "fasttext", "'__label__word text', with one label or several", PREFIX
+    looks_at = LABEL_TYPE, SAMPLED_LINES
 
     def chosen_of(self, options: Mapping) -> dict:
         return chosen(self.name, options, {LABEL_TYPE: "string"})
@@ -142,9 +139,6 @@ class FastText(Documents):
                 several = any(len(self._words(line)) > 1 for line in head.split(b"\n"))
             options[LABEL_TYPE] = "list<string>" if several else "string"
         return options
-
-    def head_lines(self, requested: Mapping) -> int:
-        return 1 if LABEL_TYPE in requested else SAMPLED_LINES
 
     @staticmethod
     def _words(line: bytes) -> list[bytes]:
