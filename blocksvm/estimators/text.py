@@ -69,8 +69,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(self, X, y=None, sample_weight=None):
-        """Train on texts X, a list of strings, with labels y (n,), or sets of them (tuples), and weights (n,); or on
-        paths of files of texts with labels, in any format.  Raises ValueError for what is wrong with them."""
+        """Train on texts X, a list of strings, with labels y (n,), or sets of them (tuples), and weights (n,); or,
+        without y, on files of texts with labels, in any format, X a path or a list of such.  Raises ValueError for what
+        is wrong with them."""
         rows = self._texts(X, y)
         settings = {name: getattr(self, name) for name in OF_ROWS} | ({} if y is None else {"text": "text"})
         fitted = fit_table(rows, sample_weight, self._settings() | settings | {"temp": self.temp}, {})
@@ -130,11 +131,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return table_of_texts(texts, y)
 
     def decision_function(self, X) -> np.ndarray:
-        """(n,) float64 of texts, or of files by their paths, above 0 for the second of two classes; (n, k) of k."""
+        """(n,) float64, above 0 for the second of two classes; (n, k) of k.  X: texts, a list of strings, whatever they
+        say; or files of them, a path, of which several in a list are ``pathlib.Path``s."""
         check_is_fitted(self)
         if isinstance(X, list | tuple) and not X:
             return self.model_.decision_function(X)
-        rows = X if (texts := texts_of(X)) is None or is_path(texts[0]) else table_of_texts(texts)
+        rows = X if (texts := texts_of(X)) is None else table_of_texts(texts)
         return predict_files(self.model_, rows, SCORES, memory=self._memory(), n_jobs=self.n_jobs)
 
     def predict(self, X) -> np.ndarray:
@@ -161,8 +163,3 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             self._folder = TemporaryFolder(self.temp)
             self._path("model.h5").write_bytes(content)
             self.model_ = load_model(self._path("model.h5"))
-
-
-def is_path(name: str) -> bool:
-    """Whether a text is rather the name of a file."""
-    return "\n" not in name and len(name) < 255 and Path(name).is_file()

@@ -133,6 +133,7 @@ LABEL_TYPE = "label_type"  # in that of JSON lines and of fastText's: Arrow's ty
 COLUMNS = "columns"
 # formats of files in which predictions can stand beside the rows
 BESIDE = ("csv", "tsv", "jsonl", "parquet", "arrow")
+PARTS = "parts"  # the files that an input is; in no recipe
 KEEP = "keep"  # of rows that are predicted: names and patterns of columns that are wanted beside them; in no recipe
 DECIDED = frozenset((WORDS, LABEL_TYPE, KINDS, COLUMNS))  # by the first rows
 # format -> its settings; other formats have none

@@ -24,7 +24,7 @@ from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.files.input import names_of_inputs, open_input, raise_system_error
 from blocksvm.files.paths import ObjectUrl, file_size, is_url, location, require_same
 from blocksvm.formats import AUTO, OF_FILES, get_format, sniffed
-from blocksvm.formats.choices import CHOICES, DECIDED, KINDS, carried, chosen, is_table, is_text
+from blocksvm.formats.choices import CHOICES, DECIDED, KINDS, PARTS, carried, chosen, is_table, is_text
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels.numbers import FINE
 from blocksvm.formats.kernels.svmlight import BIG_NORM, DUPLICATE, close_rows
@@ -108,33 +108,26 @@ class FileInputs:
         """``RowPiece``s of about ``piece_bytes``."""
         format_ = get_format(self.format)
         for k, name in enumerate(self.names):
-            source = TextSource(name, self._size(name))
-            source.text_bytes = source.stored_bytes
+            parts = parts_of(name)
+            sizes = [file_size(one) for one in parts]
+            if None in sizes:
+                raise InputError(f"{name}: is no file; such rows are read from files alone")
+            source = TextSource(name, sum(sizes), sum(sizes))
             require_same(name, location(name).stat())
-            for payload, done in format_.pieces(name, self.options, piece_bytes, limit):
+            for payload, done in format_.pieces(name, {**self.options, PARTS: parts}, piece_bytes, limit):
                 yield RowPiece(source, payload, (k + done) / len(self.names))
             if digested:
-                source.fingerprint = fingerprint_of(*parts_of(name))
+                source.fingerprint = fingerprint_of(*parts)
             require_same(name, location(name).stat())
-
-    @staticmethod
-    def _size(name: str) -> int:
-        sizes = [file_size(one) for one in parts_of(name)]
-        if None in sizes:
-            raise InputError(f"{name}: is no file; such rows are read from files alone")
-        return sum(sizes)
-
-
-def texts_in(folder: Path) -> list[Path]:
-    """The files in a folder and in its folders, but hidden ones."""
-    found = [path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file()]
-    return sorted(path for path in found if not path.name.startswith("."))
 
 
 def parts_of(name: str) -> list[str]:
-    """The files that an input is."""
-    path = location(name)
-    return list(map(str, texts_in(path))) if isinstance(path, Path) and path.is_dir() else [name]
+    """The files that an input is: of a folder those in it and in its folders, but hidden ones."""
+    folder = location(name)
+    if not isinstance(folder, Path) or not folder.is_dir():
+        return [name]
+    found = [path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file()]
+    return list(map(str, sorted(path for path in found if not path.name.startswith("."))))
 
 
 def inputs_given(inputs):
@@ -236,8 +229,8 @@ def fingerprint_of(*names: str) -> str:
 
 def fingerprint_of_input(name: str) -> str:
     """The fingerprint that the source of this file has once its rows have been read."""
-    if magic_of(name) is not None or parts_of(name) != [name]:
-        return fingerprint_of(*parts_of(name))
+    if magic_of(name) is not None or (parts := parts_of(name)) != [name]:
+        return fingerprint_of(*parts)
     with closing(OpenText(name, lambda: False)) as text:
         return text.fingerprint()
 

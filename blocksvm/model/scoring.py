@@ -176,17 +176,16 @@ class Scorer:
 class TextScorer(Scorer):
     """Scores text row by row, read by the recipe of the model's training text.
 
-    format: the text's format, None: the recipe's own, 'auto': what its first bytes look like;
-    options: settings of the format that are others for this text (of ``choices.PREDICTED``); n_jobs: threads that
-    parse.
+    format: the text's format, None: the recipe's own, 'auto': what its first bytes look like; options: settings of the
+    format that are others for this text (of ``choices.PREDICTED``); n_jobs: threads that parse; keep: columns that are
+    wanted beside the scores; skip_bad: go on after malformed lines, of which notes tell.
     """
 
     def __init__(self, model: str | Path, inputs: list[str] | TableInputs, memory: int, format: str | None = None,
-                 options: Mapping = {}, n_jobs: int = 1, explain: int | None = None):  # fmt: skip
+                 options: Mapping = {}, n_jobs: int = 1, explain: int | None = None, keep: str | None = None,
+                 skip_bad: bool = False):  # fmt: skip
         super().__init__(model, memory, explain)
-        self.inputs = inputs
-        self.keep: str | None = None  # columns that are wanted beside the scores
-        self.skip_bad = False  # go on after malformed lines, of which notes tell
+        self.inputs, self.keep, self.skip_bad = inputs, keep, skip_bad
         self.counter = RecordCounter()
         description = self.description
         by_user(format=format)
@@ -304,8 +303,6 @@ class StoreScorer(Scorer):
     values are wanted, too; n_jobs: threads that decode chunks and score their rows; explain: number of contributions of
     each row.
     """
-
-    empty = 0  # lines without a row: a store has none
 
     def __init__(self, model: str | Path, path: str | Location, memory: int, with_values: bool = True,
                  n_jobs: int = 1, explain: int | None = None):  # fmt: skip
@@ -443,24 +440,17 @@ class StoreScorer(Scorer):
             yield Scores(values, classes[part], store.coding.labels_of_rows(labels[part]), contributions)
 
 
-def scorer_of(
-    model: str | Path,
-    inputs: list[str] | TableInputs,
-    memory: int,
-    format: str | None = None,
-    options: Mapping = {},
-    n_jobs: int = 1,
-    explain: int | None = None,
-    with_values: bool = True,
-) -> TextScorer | StoreScorer:
+def scorer_of(model: str | Path, inputs: list[str] | TableInputs, memory: int, format: str | None = None,
+              options: Mapping = {}, n_jobs: int = 1, explain: int | None = None, with_values: bool = True,
+              keep: str | None = None, skip_bad: bool = False) -> TextScorer | StoreScorer:  # fmt: skip
     """The scorer of the rows of text, of ``TableInputs``, or of a store, whose text was read when it was made:
     InputError for settings of it, and for a store among other files."""
     store = next(filter(is_store, inputs), None) if isinstance(inputs, list) else None
     if store is None:
-        return TextScorer(model, inputs, memory, format, options, n_jobs, explain)
+        return TextScorer(model, inputs, memory, format, options, n_jobs, explain, keep, skip_bad)
     if len(inputs) > 1:
         raise InputError(f"{store}: is a store, and predicted alone; name it, or text without stores")
-    for setting in options:
+    for setting in [*options, *(["skip_bad"] if skip_bad else [])]:
         raise InputError(f"{option(setting)}: {store} is a store, which was read already; leave it out")
     return StoreScorer(model, store, memory, with_values, n_jobs, explain)
 

@@ -348,7 +348,7 @@ class Shards:
 
     def score(self, scorer: TextScorer, results: Results) -> Iterator[tuple[str, Scores, int]]:
         """(input, scores of some of its rows, how many of them were selected), piece by piece, as they are written."""
-        scorer.keep, memory = self.wanted.keep, scorer.budget.total
+        memory = scorer.budget.total
         scorer.budget.take("output", 3 * memory // GROUP_PARTS)  # a row group as it was scored, encoded, and joined
         notes: list[str] = []
         for name, path in self.outputs.items():
