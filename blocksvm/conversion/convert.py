@@ -125,13 +125,7 @@ def split_rows(
     holdout_store: str | Path | None = None,
     progress: Callable[[SplitProgress], None] | None = None,
 ) -> StoreMeta:
-    """Convert text to a store (and a second one of held-out rows); returns the store's description.
-
-    inputs: a path or several, plain or compressed, or "-" for standard input, or a table; progress is called with a
-    ``SplitProgress`` after each piece.  Raises InputError for anything wrong with them, for outputs that exist (without
-    ``overwrite``) or cannot be written, and where memory or disk space do not suffice.  Nothing is left over after an
-    error.
-    """
+    """``api.files.write_store`` with settings that are made already; returns the store's description."""
     names = inputs_given(inputs)
     if isinstance(names, list):
         return _convert(names, None, store, settings, holdout_store, progress)
@@ -173,32 +167,18 @@ def settings_of_store(
     with open_hdf5(path, "store") as file:
         meta = read_meta(file)
     recipe, saved = meta.recipe, meta.settings
-    stored = {
-        "seed": saved.seed,
-        "keep_order": saved.order == "stored",
-        "dtype": recipe.dtype,
-        "normalize": recipe.normalize,
-        "min_count": saved.min_count,
-        "top_features": saved.top_features,
-        "format": recipe.format,
-        "bits": recipe.bits,
-        "duplicates": recipe.duplicates,
-        "idf": recipe.idf,
-        "scale": recipe.scale,
-    }
+    stored: dict = {name: getattr(recipe if hasattr(recipe, name) else saved, name, None) for name in COMMON}
+    stored["keep_order"] = saved.order == "stored"
     if like:
         stored |= {name: requested.get(name) for name in OF_PLACES}
-    for name, value in requested.items():
-        if value is not None and value != stored[name] and not (name == "format" and AUTO in (value, stored[name])):
+    free = {"format"} if AUTO in (requested.get("format"), stored["format"]) else set()
+    free |= {*OF_INPUTS, *OF_LINES}
+    for name, value in (*requested.items(), *options.items()):
+        before = stored[name] if name in requested else recipe.options.get(name)
+        if value is not None and value != before and name not in free:
             raise InputError(
-                f"{path}: was split with {option(name, stored[name])}, but {value} is given now; leave it out, or "
-                "split all rows anew"
-            )
-    for name, value in options.items():
-        if value is not None and value != recipe.options.get(name) and name not in OF_INPUTS + OF_LINES:
-            raise InputError(
-                f"{path}: was split with {option(name, recipe.options.get(name))}, but {value} is given now; leave it "
-                "out, or split all rows anew"
+                f"{path}: was split with {option(name, before)}, but {value} is given now; leave it out, or split all "
+                "rows anew"
             )
     if stored["format"] == AUTO and requested.get("format"):
         stored["format"] = requested["format"]
@@ -457,14 +437,9 @@ class _Split:
             limit = LineLimit.share(settings.memory, int(20 * (settings.n_jobs + 2) / share))
             n_bytes = int(share * self.piece_bytes)
             with closing(text.pieces(n_bytes, limit)) as pieces:
+                stored = partial(as_stored, dtype=settings.dtype)
                 batches = parsed_in_order(
-                    reader,
-                    pieces,
-                    pool,
-                    settings.n_jobs,
-                    n_bytes,
-                    stored=partial(as_stored, dtype=settings.dtype),
-                    skip_bad=settings.skip_bad,
+                    reader, pieces, pool, settings.n_jobs, n_bytes, stored=stored, skip_bad=settings.skip_bad
                 )
                 with closing(batches):
                     for batch in batches:

@@ -73,18 +73,9 @@ class Destination:
     are multiplied by, or None; selection: which features it keeps, None: all.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        n_bytes: int,
-        spool: Spool,
-        placer: ThreadPoolExecutor,
-        dtype: str,
-        min_count: int,
-        existing: ExistingRows | None = None,
-        factors: StoreFactors | None = None,
-        selection: Selection | None = None,
-    ):
+    def __init__(self, path: Path, n_bytes: int, spool: Spool, placer: ThreadPoolExecutor, dtype: str, min_count: int,
+                 existing: ExistingRows | None = None, factors: StoreFactors | None = None,
+                 selection: Selection | None = None):  # fmt: skip
         """n_bytes: for the table and the rows of ``spool`` together; what the table does not take holds rows; placer:
         the thread in which rows are added to the shuffle while the features of the next ones are numbered."""
         self.path = path
@@ -241,7 +232,7 @@ def in_key_order(spool: Spool, layout: RowOrder) -> Iterator[Callable[[], Spoole
         if size == 0:
             continue
         if size <= layout.bucket_bytes or spool.skipped + spool.bits > 48:
-            yield partial(load_bucket, spool, bucket)
+            yield lambda bucket=bucket: join(list(spool.read(bucket)))
             continue
         bits = int(min(8, np.ceil(np.log2(size / layout.bucket_bytes)) + 1))
         # files of its own, as those of another bucket may not have been read yet
@@ -250,11 +241,6 @@ def in_key_order(spool: Spool, layout: RowOrder) -> Iterator[Callable[[], Spoole
         for rows in spool.read(bucket):
             finer.add(rows)
         yield from in_key_order(finer, layout)
-
-
-def load_bucket(spool: Spool, bucket: int) -> SpooledRows:
-    """The rows of a bucket."""
-    return join(list(spool.read(bucket)))
 
 
 def in_stored_order(spool: Spool, layout: RowOrder) -> Iterator[Callable[[], SpooledRows]]:

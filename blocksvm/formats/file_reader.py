@@ -229,7 +229,8 @@ def fingerprint_of(*names: str) -> str:
 
 def fingerprint_of_input(name: str) -> str:
     """The fingerprint that the source of this file has once its rows have been read."""
-    if magic_of(name) is not None or (parts := parts_of(name)) != [name]:
+    parts = parts_of(name)
+    if magic_of(name) is not None or parts != [name]:
         return fingerprint_of(*parts)
     with closing(OpenText(name, lambda: False)) as text:
         return text.fingerprint()

@@ -55,17 +55,10 @@ SMALL_IDS = 8  # times as many as there are: marking them takes no more memory t
 IMPORTED = "imported"  # the status of a model of another program
 
 
-def save_model(
-    path: Location,
-    feature_ids: Callable[[int, int], np.ndarray],
-    weights: Piecewise | Kept,
-    state: Mapping[str, Mapping[str, Piecewise]],
-    meta: ModelMeta,
-    overwrite: bool = True,
-    support: Support | None = None,
-    names: h5py.Group | None = None,
-    factors: np.ndarray | None = None,
-) -> None:
+def save_model(path: Location, feature_ids: Callable[[int, int], np.ndarray], weights: Piecewise | Kept,
+               state: Mapping[str, Mapping[str, Piecewise]], meta: ModelMeta, overwrite: bool = True,
+               support: Support | None = None, names: h5py.Group | None = None,
+               factors: np.ndarray | None = None) -> None:  # fmt: skip
     """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
     feature's weight last; of more than two classes one such vector after the other.
 

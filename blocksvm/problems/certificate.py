@@ -99,13 +99,8 @@ def at_their_end(figures: np.ndarray, tol: float) -> np.ndarray:
     return (gaps <= tol) | decided_by_rounding(gaps, figures[:, ROUNDED], tol)
 
 
-def certificate_of(
-    figures: np.ndarray,
-    accuracy: float | None,
-    rmse: float | None = None,
-    factors: tuple[float, float] | None = None,
-    each: bool = True,
-) -> Certificate:
+def certificate_of(figures: np.ndarray, accuracy: float | None, rmse: float | None = None,
+                   factors: tuple[float, float] | None = None, each: bool = True) -> Certificate:  # fmt: skip
     """That of problems with these figures (k, 4): the sums of primals and duals, and the largest of the gaps; each: it
     has those of each problem, too."""
     primals, duals, gaps, rounding = figures.T.tolist()

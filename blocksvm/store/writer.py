@@ -51,18 +51,8 @@ class StoreWriter:
     or do not exist, and values, norms and weights that are not finite.
     """
 
-    def __init__(
-        self,
-        file: h5py.File,
-        n_rows: int,
-        chunk_nnz: int,
-        value_dtype,
-        pool: ThreadPoolExecutor,
-        jobs: int,
-        weighted: bool = False,
-        part_words: int | None = None,
-        codec_name: str = codec.CODEC,
-    ):
+    def __init__(self, file: h5py.File, n_rows: int, chunk_nnz: int, value_dtype, pool: ThreadPoolExecutor, jobs: int,
+                 weighted: bool = False, part_words: int | None = None, codec_name: str = codec.CODEC):  # fmt: skip
         self.file = file
         self.chunk_nnz = chunk_nnz
         self.value_dtype = None if value_dtype is None else np.dtype(value_dtype)
@@ -183,15 +173,9 @@ class StoreWriter:
         if self.syncing is not None:
             self.syncing.result()
 
-    def finish(
-        self,
-        n_features: int,
-        feature_ids: Callable[[int, int], np.ndarray],
-        described: dict,
-        labels: tuple | None = None,
-        names: tuple[np.ndarray, Callable] | None = None,
-        factors: np.ndarray | None = None,
-    ) -> StoreMeta:
+    def finish(self, n_features: int, feature_ids: Callable[[int, int], np.ndarray], described: dict,
+               labels: tuple | None = None, names: tuple[np.ndarray, Callable] | None = None,
+               factors: np.ndarray | None = None) -> StoreMeta:  # fmt: skip
         """Write what is open, and the tables; returns the description, which ``write_meta`` ends the file with.
 
         feature_ids(start, stop): the users' ids (int64) of these features; described: what the description has besides

@@ -52,14 +52,8 @@ class StreamFeatures:
     Raises InputError where the budget is too small.
     """
 
-    def __init__(
-        self,
-        learners: list[StreamLearner],
-        bits: int | None,
-        budget: int,
-        copied: bool = False,
-        numbered: bool | None = None,
-    ):
+    def __init__(self, learners: list[StreamLearner], bits: int | None, budget: int, copied: bool = False,
+                 numbered: bool | None = None):  # fmt: skip
         self.learners = learners
         self.bits = bits
         per_feature = sum(learner.feature_bytes() for learner in learners)

@@ -141,38 +141,9 @@ def check_passes(settings: StreamSettings, begun: bool) -> None:
         raise InputError(f"{option('test')}: learns nothing; give {option('start_from')}, a model to test")
 
 
-def logged_reports(on_report: Callable[[StreamReport], None]) -> Callable[[StreamReport], None]:
-    """``on_report``, and a line of the log for each report."""
-
-    def report_and_log(report: StreamReport) -> None:
-        LOG.info("%d rows, cumulative loss %.6g", report.rows, report.cumulative_loss)
-        on_report(report)
-
-    return report_and_log
-
-
-def logged_faults(on_fault: Callable[[str], None]) -> Callable[[str], None]:
-    """``on_fault``, and a line of the log for each line that is skipped."""
-
-    def skip_and_log(sentence: str) -> None:
-        LOG.warning("skipped: %s", sentence)
-        on_fault(sentence)
-
-    return skip_and_log
-
-
 class StreamPass:
-    """One pass over inputs, or several.
-
-    on_report is called with a ``StreamReport`` at doubling numbers of rows and at the end; on_fault with a sentence
-    for each of the first lines that are skipped; on_save(stream) at every ``save_every`` rows; stop() is polled between
-    pieces; on_predicted gets the decision values (m,), of several classes (m, k), of rows in their order, those without
-    a label included, each made before its row was learned from, and the labels (None: numbers).
-    on_query gets 'file:line' of each row without a label whose label the learner queries (``query``).
-    prior: a model to start from and to be regularised towards; start_from: a model with whose learner to go on, as
-    if its rows and the ones to come were one stream.  Raises InputError for settings that do not fit, and for a
-    malformed line unless those are skipped.
-    """
+    """One pass over inputs, or several: ``api.streams.Stream``, which says what is called when, with settings that are
+    made already."""
 
     def __init__(self, settings: StreamSettings, *,
                  prior: Location | None = None, start_from: Location | None = None,
@@ -197,11 +168,16 @@ class StreamPass:
         self.settings = settings = settings if start_from is None else continued(start_from, settings)
         self.continued = start_from
         self.on_predicted = on_predicted
-        self.on_report, self.on_save, self.stop = logged_reports(on_report), on_save, stop
+        self.on_report, self.on_save, self.stop = on_report, on_save, stop
         self.prior = prior
+
+        def skip(sentence: str) -> None:
+            LOG.warning("skipped: %s", sentence)
+            on_fault(sentence)
+
         prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
-        self.targets = targets_of(settings, prior, prior_model, logged_faults(on_fault), bool(on_predicted or on_query))
+        self.targets = targets_of(settings, prior, prior_model, skip, bool(on_predicted or on_query))
         if start_from is not None:
             self.targets.labels = check_continued_stream(start_from, self)
         classes = self.targets.known_classes()
@@ -284,6 +260,11 @@ class StreamPass:
             final=final, learners=each if len(each) > 1 else None, passes=passes,
         )  # fmt: skip
 
+    def _tell(self, final: bool = False) -> None:
+        report = self.report(final)
+        LOG.info("%d rows, cumulative loss %.6g", report.rows, report.cumulative_loss)
+        self.on_report(report)
+
     @property
     def nonzeros(self) -> int:
         return int(self.learners[0].state.tally[NONZEROS])
@@ -310,10 +291,10 @@ class StreamPass:
             self.begins.append({learner.name: learner.progress() for learner in self.learners})
             if number and self.rows != self.last_report:
                 self.last_report = self.rows
-                self.on_report(self.report())
+                self._tell()
             going = going and self._learn_all(inputs)
         if self.rows != self.last_report or self.rows == 0:
-            self.on_report(self.report(final=True))
+            self._tell(final=True)
         if self.rows == 0 and going and not (self.on_predicted and self.targets.unlabelled):
             name = shown_name(inputs[0])
             if self.targets.unlabelled:
@@ -411,7 +392,7 @@ class StreamPass:
             before = rows
             if is_reported(rows):
                 self.last_report = rows
-                self.on_report(self.report())
+                self._tell()
             if self.on_save is not None and every and rows % every == 0:
                 self.on_save(self)
 

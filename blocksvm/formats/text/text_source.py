@@ -235,14 +235,8 @@ class TextInputs:
         head = self.first.whole_lines(lines, memory) if lines else self.first.look_ahead()
         return format_.settled(requested, head, self.names[0])
 
-    def pieces(
-        self,
-        piece_bytes: int,
-        limit: LineLimit,
-        eager: bool = False,
-        digested: bool = True,
-        spare: queue.SimpleQueue | None = None,
-    ) -> Generator[TextPiece, None, None]:
+    def pieces(self, piece_bytes: int, limit: LineLimit, eager: bool = False, digested: bool = True,
+               spare: queue.SimpleQueue | None = None) -> Generator[TextPiece, None, None]:  # fmt: skip
         """Pieces of about ``piece_bytes``; a longer line makes a longer piece, up to the limit.
 
         Each piece owns its memory.  eager: what a pipe has ready makes a piece, however small; digested: the source's
