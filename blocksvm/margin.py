@@ -103,8 +103,6 @@ def main(arguments: list[str]) -> int:
 
 
 class MarginProgress:
-    """The line of progress."""
-
     def __init__(self, line):
         self.line = line
         self.bounds = ""

@@ -180,7 +180,6 @@ def main(arguments: list[str]) -> int:
 
 
 def help_text(name: str) -> str:
-    """The text of ``--help-learner``."""
     from blocksvm.online.learner import COMMON_SETTINGS
 
     learner = learner_named(name)

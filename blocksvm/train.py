@@ -166,7 +166,6 @@ def main(arguments: list[str]) -> int:
 
 
 def help_text(name: str) -> str:
-    """The text of ``--help-solver``."""
     from blocksvm.cli.options import described
     from blocksvm.online.methods import get_method
 

@@ -60,7 +60,6 @@ class Stored(argparse.Action):
 
     @property
     def complete(self) -> dict[str, str]:
-        """As shtab asks for it."""
         if not FILES.search(str(self.metavar or "")):
             raise AttributeError("complete")
         import shtab

@@ -100,7 +100,6 @@ def cluster_of(options):
 
 
 def cluster_timeout(options) -> float:
-    """Seconds."""
     from blocksvm.cluster.cluster import TIMEOUT
 
     return TIMEOUT if options.cluster_timeout is None else options.cluster_timeout

@@ -112,7 +112,6 @@ class Session:
         return result, lines
 
     def _written(self) -> list[str]:
-        """Lines on the model that was written."""
         path, sparse = self.outputs["model"], describe_model(self.outputs["model"]).sparse
         lines = [f"model written to {path} ({path.stat().st_size / 1e6:.1f} MB)"]
         if sparse is not None and sparse.n_dropped:

@@ -10,7 +10,6 @@ OF_EACH = ("mistakes", "squared_errors", "cumulative_cost")
 
 
 def described(learner) -> str:
-    """A learner with its settings."""
     settings = shown(learner.runner.settings)
     return f"{learner.name}{f' ({settings})' if settings else ''}"
 
@@ -118,7 +117,6 @@ class StreamDisplay:
         self._print(f"skipped: {sentence}")
 
     def summary(self, stream) -> list[str]:
-        """The lines that end a stream."""
         report = stream.report()
         rows, nonzeros = report.rows - self.rows_before, stream.nonzeros - self.nonzeros_before
         per_second = self.pace.of(report.seconds, rows)

@@ -207,7 +207,6 @@ def held_out(event: dict) -> str:
 
 
 def train_summary(result) -> list[str]:
-    """The lines that end a training run."""
     ends = {
         "converged": "converged",
         "rounding": "ended by the rounding of double precision",

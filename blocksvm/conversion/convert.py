@@ -101,7 +101,6 @@ class SplitSettings:
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe by which text becomes features."""
         return Recipe(
             self.format, self.duplicates, self.bits, self.normalize, self.dtype, self.options, self.idf, self.scale
         )
@@ -247,8 +246,6 @@ def _convert(inputs, batches, store, settings: SplitSettings, holdout_store, pro
 
 
 class _Split:
-    """One conversion under way."""
-
     def __init__(self, inputs, batches, outputs, settings: SplitSettings, temp: Path, progress, existing, table):
         self.inputs = inputs
         self.table = table  # in memory, which is read in the place of standard input
@@ -489,7 +486,6 @@ class _Split:
         return reader_of(ReaderOptions(self.recipe, named=True, offers=OFFERS, factors=self.known))
 
     def _distribute(self, batch: RowBatch, destinations: list[Destination]) -> None:
-        """Send the rows of a batch to their store."""
         settings = self.settings
         n = len(batch)
         if n == 0:
@@ -512,7 +508,6 @@ class _Split:
 
 
 def rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
-    """The rows of a batch in ``order``."""
     lengths = np.empty(len(order), np.int64)
     nnz = int(np.diff(batch.indptr)[order].sum())
     ids = np.empty(nnz, np.int64)

@@ -76,7 +76,6 @@ class Spool:
         self.n_nonzeros = 0
 
     def add(self, rows: SpooledRows) -> None:
-        """Distribute rows."""
         buckets = 1 << self.bits
         n = len(rows.numbers)
         if n == 0:

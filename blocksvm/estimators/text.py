@@ -101,7 +101,6 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return self._keep(fitted)
 
     def _settings(self) -> dict:
-        """Those of the run."""
         loss = self.loss.replace("_", "-") if isinstance(self.loss, str) else self.loss
         return {"loss": loss, "C": self.C, "bias": Estimator._bias(self), "class_weight": self.class_weight,
                 "tol": self.tol, "max_outer": self.max_iter, "memory": self._memory(), "seed": Estimator._seed(self),

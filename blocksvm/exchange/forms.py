@@ -38,7 +38,6 @@ class Form:
     named: bool = False
 
     def holds(self, model: Model) -> bool:
-        """Whether the model can be written so."""
         try:
             self.require()
             self.check(model)

@@ -89,7 +89,6 @@ def _of_texts(
 
 
 def _of_dicts(names: list[str]) -> tuple[Any, Any, np.ndarray]:
-    """The same for dicts."""
     from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 
     known = DictVectorizer(sort=False).fit([dict.fromkeys(names, 0.0)])
@@ -105,7 +104,6 @@ def _without_missing(n: int):
 
 
 def _union(steps: list[tuple[str, Any]]):
-    """Their columns side by side."""
     from sklearn.pipeline import FeatureUnion
 
     return steps[0][1] if len(steps) == 1 else FeatureUnion(steps)

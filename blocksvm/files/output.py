@@ -262,7 +262,6 @@ class NewFile(io.RawIOBase):
         return self.position
 
     def write(self, data) -> int:
-        """Write all of ``data``."""
         return self._put(memoryview(data).cast("B"))
 
     def _put(self, view: memoryview) -> int:
@@ -299,7 +298,6 @@ class NewFile(io.RawIOBase):
         self.release()
 
     def release(self) -> None:
-        """Let other runs write the output."""
         if self.lock >= 0:
             os.close(self.lock)
             self.lock = -1

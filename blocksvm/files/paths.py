@@ -57,7 +57,6 @@ def without_secrets(url: str) -> str:
 
 
 def with_secrets(url: str) -> str:
-    """The URL as it was given."""
     return _given.get(url, url)
 
 

@@ -21,14 +21,10 @@ SPARED = 48 << 20  # bytes for HDF5's chunks, of the 300 MB that a command may t
 
 
 class H5ad(FileFormat):
-    """The format."""
-
     name = "h5ad"
     lines = "an AnnData file"
 
-    def pieces(
-        self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
-    ) -> Iterator[tuple[SparseRows, float]]:
+    def pieces(self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None) -> Iterator[tuple]:
         n_entries = max(1, n_bytes // (2 * ENTRY_BYTES))
         with opened(name, SPARED + 8 * (n_bytes if limit is None else max(n_bytes, limit.n_bytes)), n_entries) as table:
             labels = None if options.get("label") is None else table.labels(options["label"])

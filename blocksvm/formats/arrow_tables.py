@@ -23,7 +23,6 @@ from blocksvm.formats.file_reader import FileFormat, FileInputs, RowBuffer, RowP
 from blocksvm.formats.format import EXPANSION, ReaderOptions
 from blocksvm.formats.kernels.numbers import FINE
 from blocksvm.formats.kernels.svmlight import BIG_NORM
-from blocksvm.formats.ngram_features import NgramFeatures
 from blocksvm.formats.table_columns import (
     KINDS,
     SAMPLED_ROWS,
@@ -46,6 +45,7 @@ from blocksvm.formats.table_rows import (
     Layout,
     RowMaker,
     Rows,
+    TableReader,
     array_of,
     cells_of,
     numbers_of,
@@ -71,9 +71,7 @@ class ArrowFiles(FileFormat):
         self.batches = batches
         self.objects = True
 
-    def pieces(
-        self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
-    ) -> Iterator[tuple[tuple, float]]:
+    def pieces(self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None) -> Iterator[tuple]:
         begins = True
         with damage_named(name):
             for columns, batch, done in self.batches(name, options, n_bytes, limit):
@@ -135,7 +133,6 @@ def counts_in(column) -> tuple[int, int]:
 
 
 def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
-    """Batches of the rows of all row groups."""
     # else pyarrow reads the columns of a row group whole, as is best over a network
     reading = {"pre_buffer": False, "buffer_size": 0 if is_url(name) else BUFFER}
     with arrow_file(name) as opened, pa.parquet.ParquetFile(opened, **reading) as file:
@@ -297,20 +294,12 @@ def first_word(batch, name: str, j: int) -> tuple[int, str]:
     raise InputError(f"column {name}: its strings are not numbers; take it as categories")
 
 
-class ArrowReader:
-    """Rows of batches of columns.  Threads share it."""
+class ArrowReader(TableReader):
+    """Rows of batches of columns."""
 
     def __init__(self, reading: ReaderOptions):
-        self.reading = reading
-        self.expansion = 2 * EXPANSION if reading.named else EXPANSION
-        self.ngrams = None
-        if reading.recipe.options.get("text") is not None:
-            self.ngrams = NgramFeatures(reading.recipe, reading.named)
-            self.expansion = 1 + self.ngrams.expansion
-        self.known: tuple | None = None  # the columns of the file that was read last
-
-    def buffer(self, n_bytes: int) -> RowBuffer:
-        return RowBuffer()
+        expansion = 2 * EXPANSION if reading.named else EXPANSION
+        super().__init__(reading, reading.recipe.options, expansion, besides=1)
 
     def parse(self, piece: RowPiece, buffer: RowBuffer | None = None) -> RowBatch:
         name, columns, batch, begins, kept = piece.payload
@@ -345,7 +334,6 @@ class ArrowReader:
         )  # fmt: skip
 
     def _until(self, piece: RowPiece, buffer: RowBuffer, row: int, sentence: str) -> RowBatch:
-        """The rows before one that is at fault."""
         rows = piece.payload._replace(batch=piece.payload.batch.slice(0, row))
         batch = self.parse(replace(piece, payload=rows), buffer)
         return replace(batch, fault=batch.fault or (row, sentence))
@@ -353,9 +341,8 @@ class ArrowReader:
     def _layout(self, name: str, schema: pa.Schema) -> Layout:
         known = self.known
         if known is None or known[0] != name or not known[1].equals(schema):
-            columns = columns_of(
-                name, schema, self.reading.recipe.options | {"ignore": None, KEEP: None}, self.reading.labelled, False
-            )
+            options = {**self.options, "ignore": None, KEEP: None}
+            columns = columns_of(name, schema, options, self.reading.labelled, False)
             known = self.known = name, schema, Layout(columns)
         return known[2]
 
@@ -376,7 +363,7 @@ class ArrowReader:
 
     def _labels(self, layout: Layout, batch) -> np.ndarray | list:
         """The rows' labels; InputError for a column of another kind."""
-        words, options = layout.columns.words, self.reading.recipe.options
+        words, options = layout.columns.words, self.options
         if layout.label is None or pa.types.is_null(batch.column(layout.label).type):
             return np.full(len(batch), np.nan)
         column = batch.column(layout.label)

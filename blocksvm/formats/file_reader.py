@@ -250,7 +250,6 @@ class RowBuffer(ParseBuffer):
         return self.arrays[name][:n]
 
     def gathered(self, name: str, array: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """``array[at]``"""
         return np.take(array, at, out=self.take(name, len(at), array.dtype.type), mode="clip")
 
 

@@ -72,7 +72,6 @@ class Member:
         return damage_named(self.name, f"{self.where} is damaged")
 
     def take(self, n: int) -> np.ndarray:
-        """The next n entries."""
         wanted = n * self.dtype.itemsize
         with self._damage_named():
             data = self.file.read(wanted)
@@ -155,14 +154,10 @@ def rows_of_csr(
 
 
 class Npz(FileFormat):
-    """The format of sparse matrices."""
-
     name = "npz"
     lines = "a sparse matrix that scipy.sparse.save_npz wrote"
 
-    def pieces(
-        self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
-    ) -> Iterator[tuple[tuple[SparseRows, str], float]]:
+    def pieces(self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None) -> Iterator[tuple]:
         with ExitStack() as stack:
             with damage_named(name):
                 archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(open_input(name))))
@@ -224,14 +219,10 @@ class Npz(FileFormat):
 
 
 class Npy(FileFormat):
-    """The format of dense matrices."""
-
     name = "npy"
     lines = "a dense matrix that numpy.save wrote"
 
-    def pieces(
-        self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
-    ) -> Iterator[tuple[tuple, float]]:
+    def pieces(self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None) -> Iterator[tuple]:
         matrix = mapped(name)
         if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
             raise InputError(f"{name}: is {matrix.dtype} of the shape {matrix.shape}; give a matrix of numbers")

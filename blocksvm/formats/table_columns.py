@@ -114,7 +114,6 @@ def short(name: str) -> str:
 
 
 def all_columns(names: list[str]) -> str:
-    """All that there are."""
     return f"the columns are {some_of(names)}"
 
 
@@ -239,13 +238,11 @@ def text_columns(names: list[str], options: Mapping, types: Mapping = {}) -> Tab
 
 
 def with_kept(columns: TableColumns, options: Mapping) -> TableColumns:
-    """With the columns that ``KEEP`` names."""
     kept = named_by(options.get(KEEP), columns.names, "keep")
     return replace(columns, kept=[name for name in columns.names if name in kept])
 
 
 def check_apart(categories: set[str], numeric: set[str]) -> None:
-    """InputError where a column is in both."""
     if both := categories & numeric:
         settings = f"{option('numeric')} and {option('categorical')}"
         raise InputError(f"{settings} both name the column {min(both)}; leave one out")

@@ -9,7 +9,7 @@ form.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +67,20 @@ def number_id(name: str) -> int:
     return int(hash_of(name.encode(), np.uint64(0)) >> np.uint64(1))
 
 
+class TableReader:
+    """What readers of tables share, as of ``Reader``; expansion: bytes for a byte of text of columns, with ``besides``
+    for one of texts alone.  Threads share it."""
+
+    def __init__(self, reading: ReaderOptions, options: Mapping, expansion: int, besides: int):
+        self.reading, self.options = reading, options
+        self.ngrams = None if options.get("text") is None else NgramFeatures(reading.recipe, reading.named)
+        self.expansion = expansion if self.ngrams is None else besides + self.ngrams.expansion
+        self.known: tuple | None = None  # the columns of the file that was read last
+
+    def buffer(self, n_bytes: int) -> RowBuffer:
+        return RowBuffer()
+
+
 class RowMaker:
     """Makes the rows of some columns; named: with names.  Its memory is the buffer's, where there is one."""
 
@@ -84,7 +98,6 @@ class RowMaker:
             self.words.firsts[:m], self.words.lasts[:m] = places[:, 0], places[:, 1] - 1
 
     def _make_room(self, n_words: int, n_bytes: int, kept: bool = True) -> None:
-        """Room for so many words and bytes of names."""
         sizes = n_words, n_words * self.named, n_words * self.named, n_bytes
         used = self.n_words, self.n_words * self.named, self.n_words * self.named, self.filled
         arrays = []

@@ -23,7 +23,6 @@ from blocksvm.formats.format import ReaderOptions, lines_open
 from blocksvm.formats.kernels import columns as kernels
 from blocksvm.formats.kernels.numbers import FINE
 from blocksvm.formats.kernels.svmlight import BIG_NORM
-from blocksvm.formats.ngram_features import NgramFeatures
 from blocksvm.formats.table_columns import (
     DELIMITERS,
     KINDS,
@@ -39,7 +38,7 @@ from blocksvm.formats.table_columns import (
     has_header,
     with_kept,
 )
-from blocksvm.formats.table_rows import POOL, WHOLE, Cells, Layout, RowMaker, Rows, cells_of, rows_of_texts
+from blocksvm.formats.table_rows import POOL, WHOLE, Cells, Layout, RowMaker, Rows, TableReader, cells_of, rows_of_texts
 from blocksvm.formats.text.row_labels import MISSING, are_words, inexact, sentence_of
 from blocksvm.formats.text.text_source import LONE_RETURNS, MOST_OPEN, TextPiece, last_newline, quoted, utf8_lines
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPARE
@@ -177,24 +176,12 @@ def lone_returns(text: np.ndarray) -> bool:
     return bool(len(returns)) and not (text[np.minimum(returns + 1, len(text) - 1)] == NEWLINE).all()
 
 
-class TextReader:
-    """Rows of lines of cells."""
-
+class TextReader(TableReader):
     def __init__(self, reading: ReaderOptions, table: Table):
-        self.reading = reading
-        self.table = table
-        self.options = table.chosen_of(reading.recipe.options)
         # the shortest cell, "1,", lies twice in columns, where it has two ends and a number, and becomes an id and a
         # value; of a word there is an entry in the table of words, too
-        self.expansion = 28 if reading.named else 20
-        self.ngrams = None
-        if self.options.get("text") is not None:
-            self.ngrams = NgramFeatures(reading.recipe, reading.named)
-            self.expansion = 2 + self.ngrams.expansion
-        self.known: tuple[bytes, TextLayout] | None = None  # the columns of the file that was read last
-
-    def buffer(self, n_bytes: int) -> RowBuffer:
-        return RowBuffer()
+        super().__init__(reading, table.chosen_of(reading.recipe.options), 28 if reading.named else 20, besides=2)
+        self.table = table
 
     def parse(self, piece: TextPiece, buffer: RowBuffer | None = None) -> RowBatch:
         text, end = piece.padded(), piece.end
@@ -440,8 +427,6 @@ class Table:
 
 
 class Criteo(Table):
-    """Criteo's click logs."""
-
     looks_at = "", 1
     NAMES = ["label", *(f"I{k}" for k in range(1, 14)), *(f"C{k}" for k in range(1, 27))]
 

@@ -249,7 +249,6 @@ class Model:
         return None
 
     def _expanded(self, X, support: Support) -> np.ndarray:
-        """Decision values of a machine with a kernel."""
         if self.bits is not None and X.shape[1]:
             # what is one hashed feature is added up, also where the model does not know it
             hashes, column = np.unique(hashed(np.arange(X.shape[1]), self.bits), return_inverse=True)

@@ -120,7 +120,6 @@ class Coverage:
             self.unknown += unknown
 
     def figures(self) -> dict:
-        """As JSON has them."""
         return {"entries": self.entries, "unknown_entries": self.unknown, "notes": self.notes}
 
     def warning(self) -> str:

@@ -123,5 +123,4 @@ class WeightsByFeature:
         return len(self.intercepts)
 
     def fill(self, entries: Entries, values: np.ndarray) -> None:
-        """The decision values (n, k) of plain rows."""
         sparse_values(entries, *self.arrays, self.intercepts, values)

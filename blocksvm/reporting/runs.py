@@ -111,7 +111,6 @@ class Event:
         return value
 
     def total(self, name: str) -> float:
-        """The sum of a list of numbers."""
         value = self.values.get(name) or []
         if not isinstance(value, list) or not all(type(one) is int and 0 <= one < 2**53 for one in value):
             raise self._wrong(name, "is not a list of whole numbers")
@@ -159,7 +158,6 @@ def distinct_names(names: list[str]) -> list[str]:
 
 
 def load_run(path: Path, name: str) -> TracedRun:
-    """One run, see ``load_runs``."""
     if not path.is_file():
         raise InputError(f"{path}: no such file; name a trace that train or stream wrote")
     run = TracedRun(name)

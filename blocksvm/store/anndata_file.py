@@ -82,7 +82,6 @@ class AnnData:
             yield start, min(start + self.at_once, n)
 
     def labels(self, name: str) -> Column:
-        """A column of obs."""
         return self._column(self._table("obs"), name, self.n_rows, "obs")
 
     def _table(self, name: str) -> h5py.Group:
@@ -165,7 +164,6 @@ class AnnData:
         return meant
 
     def _plain(self, dataset: h5py.Dataset, length: int) -> Column:
-        """A column of numbers, or of text."""
         self._check(dataset, length)
         if h5py.check_string_dtype(dataset.dtype) is not None:
             return lambda first, last: _coded(dataset.asstr()[first:last])

@@ -354,7 +354,6 @@ class Decoder:
         return self.words
 
     def _decode_part(self, chunk: int, record: tuple, words: np.ndarray) -> None:
-        """Decode one part to its words."""
         offset, size, checksum = record
         stored = size == words.nbytes  # words that hardly compress, which are read straight to their place
         if len(self.compressed) < self.store.parts.largest_part:

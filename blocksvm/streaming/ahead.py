@@ -121,7 +121,6 @@ class ParsedAhead:
         )
 
     def give_back(self, part: ParsedPart) -> None:
-        """Let the memory of a part be used again."""
         if part.memory is not None:
             text, buffer = part.memory
             if text is not None:
@@ -192,7 +191,6 @@ class ParsedAhead:
             self.turns.changed.notify_all()
 
     def _work(self) -> None:
-        """A thread that reads and parses."""
         while not (self.ended or self.closed.is_set()):
             self._takes_place(None)
             self._advance()

@@ -94,7 +94,6 @@ class StreamSettings:
 
     @property
     def recipe(self) -> Recipe:
-        """How text becomes features."""
         made = self.duplicates or "error", self.bits, self.normalize or "none"
         return Recipe(self.format, *made, "float32", self.options, self.idf, self.scale)
 
@@ -410,6 +409,5 @@ def notes_of(stream: StreamPass) -> list[str]:
 
 
 def log_notes(stream: StreamPass) -> None:
-    """Log the sentences of ``notes_of``."""
     for note in notes_of(stream):
         LOG.warning("%s", note)

@@ -26,7 +26,6 @@ from blocksvm.streaming.stream_pass import OF_PASSES, StreamPass, StreamReport
 
 
 def describe(stream: StreamPass) -> ModelMeta:
-    """A model's description."""
     settings, learner = stream.settings, stream.leading
     report = stream.report()
     labels = stream.targets.known_classes()

@@ -167,7 +167,6 @@ class SetTargets(StreamTargets):
         return y, np.flatnonzero(codes > (SKIPPED if self.keeps_unlabelled else NO_LABEL)).astype(np.int32)
 
     def _wrong(self, label, classes: dict) -> str:
-        """The fault of a label, or ''."""
         if not isinstance(label, tuple):
             return (
                 f"the label {label_text(label)} is no set of labels; read them with {option('format', 'multilabel')}, "

@@ -91,7 +91,6 @@ class RegretReport:
         return self.run.judged - self.best.judged
 
     def table(self) -> list[dict]:
-        """A dict for each time."""
         run, regret = self.run, self.regret
         return [
             {

@@ -128,7 +128,6 @@ class Run:
 
     @property
     def real(self) -> bool:
-        """Labels are numbers."""
         return self.runner.real and not self.runner.predicts_rows
 
     # -- sums --------------------------------------------------------------------------------------------------

@@ -105,7 +105,6 @@ class ClassGroups:
 
     @property
     def first(self) -> int:
-        """The first label of the next group."""
         return sum(len(part.labels) for part in self.parts)
 
     @property

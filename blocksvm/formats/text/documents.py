@@ -34,8 +34,6 @@ PREFIX = b"__label__"
 
 
 class DocumentReader:
-    """A text a line."""
-
     def __init__(self, reading: ReaderOptions, format_: Documents):
         self.reading = reading
         self.format = format_
@@ -142,7 +140,6 @@ class FastText(Documents):
 
     @staticmethod
     def _words(line: bytes) -> list[bytes]:
-        """The labels that a line begins with."""
         words = []
         for word in line.split():
             if not word.startswith(PREFIX):

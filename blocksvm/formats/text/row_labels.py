@@ -114,7 +114,6 @@ def first_words(text: np.ndarray, end: int, lines: np.ndarray) -> Callable[[int]
 
 
 def sentence_of(token: bytes, words: bool, cure: str = "") -> str:
-    """The sentence for a bad label."""
     if words:
         return f"the label {quoted(token[:40])} is not UTF-8; convert the text, as iconv -f latin1 -t utf-8 does"
     more = f", leave it empty where there is none, or {cure}" if cure else ""

@@ -138,8 +138,6 @@ def _feature(feature_id: int) -> str:
 
 
 class Svmlight:
-    """The format."""
-
     lines = "'label id:value ...'"
     reader = SvmlightReader
 
