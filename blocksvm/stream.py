@@ -84,9 +84,8 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
     add_settings(p, "settings of formats", settings_offered(format_name))
     p.add("predictions", *PREDICTIONS)
     p.add("starting, watching, saving", *SAVING, json_of("the result of the stream"), OVERWRITE)
-    p.add(
-        "the machine", MEMORY, replace(THREADS, help=THREADS.help.replace("one a processor", "all processors but one"))
-    )
+    threads = replace(THREADS, help=THREADS.help.replace("one a processor", "all processors but one"))
+    p.add("the machine", MEMORY, threads)
     return p
 
 

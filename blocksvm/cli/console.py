@@ -251,9 +251,8 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequ
             return _fail(prog, "interrupted", 130)  # while numpy was imported, which takes any error for its own
         if (error.name or "").partition(".")[0] == "blocksvm":
             raise
-        return _fail(
-            prog, f"a library cannot be loaded ({error}); install it again, or give the command more memory", 1
-        )
+        text = f"a library cannot be loaded ({error}); install it again, or give the command more memory"
+        return _fail(prog, text, 1)
     except OutputClosed:
         return 0  # whoever read our output has seen enough
     except RuntimeError as error:

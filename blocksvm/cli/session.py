@@ -43,9 +43,7 @@ class Session:
         """start: as ``start_of`` has it."""
         self.options = options
         self.continued, self.begin = start
-        self.settings = settings
-        self.outputs = outputs
-        self.stop = stop
+        self.settings, self.outputs, self.stop = settings, outputs, stop
         self.cluster = cluster_of(options)
         self.end: dict = {}
 

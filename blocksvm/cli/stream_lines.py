@@ -38,8 +38,7 @@ class StreamDisplay:
     FIRST, LEAST, MOST = 14, 12, 80  # of several learners: the column of rows, a learner's least one, a whole line
 
     def __init__(self, stream, quiet: bool):
-        self.stream = stream
-        self.quiet = quiet
+        self.stream, self.quiet = stream, quiet
         self.ranked = False
         self.rows = 0
         self.pace = Pace()

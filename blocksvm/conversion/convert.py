@@ -101,9 +101,8 @@ class SplitSettings:
 
     @property
     def recipe(self) -> Recipe:
-        return Recipe(
-            self.format, self.duplicates, self.bits, self.normalize, self.dtype, self.options, self.idf, self.scale
-        )
+        made = self.format, self.duplicates, self.bits, self.normalize, self.dtype
+        return Recipe(*made, self.options, self.idf, self.scale)
 
 
 @dataclass(frozen=True)
@@ -250,10 +249,7 @@ class _Split:
         self.inputs = inputs
         self.table = table  # in memory, which is read in the place of standard input
         self.batches = batches  # rows that come from elsewhere than the inputs, or None
-        self.outputs = outputs
-        self.settings = settings
-        self.temp = temp
-        self.progress = progress
+        self.outputs, self.settings, self.temp, self.progress = outputs, settings, temp, progress
         self.existing: ExistingRows | None = existing  # rows that the first of the outputs has already
         self.recipe = settings.recipe
         self.known = None  # the factors by which rows are weighed as they are read
@@ -418,9 +414,8 @@ class _Split:
     def _report(self, phase: str, fraction: float | None) -> None:
         if self.progress is not None:
             text_bytes = sum(source.text_bytes for source, _ in self.sources)
-            self.progress(
-                SplitProgress(phase, self.rows - self.first, text_bytes, fraction, time.perf_counter() - self.began)
-            )
+            seconds = time.perf_counter() - self.began
+            self.progress(SplitProgress(phase, self.rows - self.first, text_bytes, fraction, seconds))
 
     def _read(self, pool: ThreadPoolExecutor) -> Generator[RowBatch, None, None]:
         """Batches of the inputs' rows, in their order."""

@@ -78,11 +78,9 @@ class Destination:
                  selection: Selection | None = None):  # fmt: skip
         """n_bytes: for the table and the rows of ``spool`` together; what the table does not take holds rows; placer:
         the thread in which rows are added to the shuffle while the features of the next ones are numbered."""
-        self.path = path
-        self.n_bytes = n_bytes
+        self.path, self.n_bytes = path, n_bytes
         self.table = IdTable(n_bytes - spool.memory)
-        self.spool = spool
-        self.placer = placer
+        self.spool, self.placer = spool, placer
         self.placing: Future | None = None
         self.dtype = np.dtype(dtype)
         self.min_count = min_count
@@ -90,9 +88,7 @@ class Destination:
         self.names: NameTable | None = None
         self.ones = True
         self.weighted = False
-        self.existing = existing
-        self.factors = factors
-        self.selection = selection
+        self.existing, self.factors, self.selection = existing, factors, selection
         self.order = np.empty(0, np.int32)  # of the features' positions, once it is written
         if existing is not None:
             self._take_over(existing)
@@ -208,9 +204,7 @@ class Destination:
         if self.factors is not None:
             factors, described = self.factors.by_feature, described | {"idf_fingerprint": self.factors.fingerprint}
         self.order = order
-        return writer.finish(
-            len(order), lambda start, stop: known[order[start:stop]], described, labels, names, factors
-        )
+        return writer.finish(len(order), lambda a, b: known[order[a:b]], described, labels, names, factors)
 
     def ids(self) -> np.ndarray:
         """Those of its features, once it is written."""
@@ -270,10 +264,8 @@ def _renumbered(loaded: SpooledRows, numbering: Numbering):
     nnz = renumber_rows(entries, order, numbering.new_index, lengths, indices, values, sq_norms, keys)
     if numbering.factors is not None:
         row_ends = np.append(0, np.cumsum(lengths))
-        single = values.dtype == np.float32
-        done = weigh_rows(
-            row_ends, indices, indices, values, numbering.factors, numbering.layout.l2, single, sq_norms, NONE
-        )
+        single, l2 = values.dtype == np.float32, numbering.layout.l2
+        done = weigh_rows(row_ends, indices, indices, values, numbering.factors, l2, single, sq_norms, NONE)
         if done < n:
             number = int(loaded.numbers[order[done]]) + 1
             raise InputError(f"row {number}: {BEYOND.format(values.dtype)}")

@@ -98,11 +98,8 @@ def export_model(
     form, target = form_of(format), location(path)
     if names is not None and not form.named:
         raise InputError(f"{option('names')}: is for {', '.join(n for n in FORMS if FORMS[n].named)}; leave it out")
-    inputs = [
-        location(name)
-        for name in (getattr(model, "path", model), names)
-        if isinstance(name, str | os.PathLike) and name
-    ]
+    given = getattr(model, "path", model), names
+    inputs = [location(name) for name in given if isinstance(name, str | os.PathLike) and name]
     check_outputs({form.kind: target}, overwrite, inputs)
     budget = Budget(MEMORY.checked(memory))
     if isinstance(model, str | os.PathLike):

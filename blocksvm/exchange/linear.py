@@ -102,9 +102,7 @@ def linear_of(model: Model, apart: bool = False) -> Linear:
             )
         else:
             weights = weights * by_feature
-            steps.append(
-                f"the {factor} of the features is in their weights: score values that are not multiplied by it"
-            )
+            steps += [f"the {factor} of the features is in their weights: score values that are not multiplied by it"]
     settings = model.meta.method.settings
     intercept = np.atleast_1d(np.asarray(model.intercept, dtype=np.float64))
     return Linear(

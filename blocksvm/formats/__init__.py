@@ -88,12 +88,10 @@ def settled(inputs, recipe, memory: int):
             cut_between_records(inputs, recipe)
         return recipe
     takes = settings_of(name)
-    for setting, value in recipe.options.items():
-        if value is not None and setting not in takes:
-            raise InputError(
-                f"{option(setting)}: the format {name} does not accept it; give another {option('format')}"
-            )
-    requested = {setting: value for setting, value in recipe.options.items() if setting in takes}
+    for key, value in recipe.options.items():
+        if value is not None and key not in takes:
+            raise InputError(f"{option(key)}: the format {name} does not accept it; give another {option('format')}")
+    requested = {key: value for key, value in recipe.options.items() if key in takes}
     return replace(recipe, format=name, options=takes.resolve(requested, f"the format {name}"))
 
 

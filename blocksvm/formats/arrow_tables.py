@@ -66,9 +66,7 @@ class ArrowFiles(FileFormat):
     """The two formats; batches(name, options, n_bytes, limit): (columns, rows, fraction that was read) of a file."""
 
     def __init__(self, name: str, lines: str, batches):
-        self.name = name
-        self.lines = lines
-        self.batches = batches
+        self.name, self.lines, self.batches = name, lines, batches
         self.objects = True
 
     def pieces(self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None) -> Iterator[tuple]:
@@ -147,12 +145,9 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit 
             if path.partition(".")[0] not in wanted:
                 continue
             sizes[k] += chunk.total_uncompressed_size + chunk.total_compressed_size * is_url(name)
-            text += chunk.total_uncompressed_size * (chunk.physical_type == "BYTE_ARRAY" or "." in path)
-            if (
-                chunk.physical_type == "BYTE_ARRAY"
-                and "." not in path
-                and path not in (options["label"], *columns.texts)
-            ):
+            text_like = chunk.physical_type == "BYTE_ARRAY"
+            text += chunk.total_uncompressed_size * (text_like or "." in path)
+            if text_like and "." not in path and path not in (options["label"], *columns.texts):
                 has = chunk.has_dictionary_page
                 stored = chunk.data_page_offset - chunk.dictionary_page_offset if has else n_bytes
                 small[path] = small.get(path, True) and SMALL_DICTIONARY * stored < n_bytes

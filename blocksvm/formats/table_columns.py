@@ -69,10 +69,8 @@ class Dialect(NamedTuple):
         try:
             return [cell.strip() for cell in next(rows, [])]
         except csv.Error:
-            limit = csv.field_size_limit()
-            raise InputError(
-                f"a cell is longer than {limit:,} characters; is this a table with a row a line?"
-            ) from None
+            most = csv.field_size_limit()
+            raise InputError(f"a cell is longer than {most:,} characters; is this a table with a row a line?") from None
 
 
 @dataclass(frozen=True)

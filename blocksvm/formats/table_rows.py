@@ -258,9 +258,8 @@ def numbers_of(column: pa.Array) -> np.ndarray:
     column = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
     if not len(column):
         return np.empty(0, column.type.to_pandas_dtype())
-    return np.frombuffer(column.buffers()[1], column.type.to_pandas_dtype())[
-        column.offset : column.offset + len(column)
-    ]
+    part = slice(column.offset, column.offset + len(column))
+    return np.frombuffer(column.buffers()[1], column.type.to_pandas_dtype())[part]
 
 
 def without_nulls(column: pa.Array, value: pa.Array) -> pa.Array:

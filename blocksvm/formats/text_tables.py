@@ -365,9 +365,7 @@ class Table:
     looks_at = WORDS, SAMPLED_ROWS + 1
 
     def __init__(self, name: str, delimiter: str, quotes: bool = True):
-        self.name = name
-        self.delimiter = delimiter
-        self.quotes = quotes
+        self.name, self.delimiter, self.quotes = name, delimiter, quotes
         self.lines = f"cells between {SEPARATORS[delimiter]}, the first with the columns' names"
 
     def chosen_of(self, options: Mapping) -> dict:

@@ -289,9 +289,8 @@ class TextScorer(Scorer):
         # a longer one is there up to three times while it is read, then with what is made of it, alone
         each = int((EXPANSION + 4) / share)
         used = self.budget.total - self.budget.left
-        return LineLimit(
-            max(int(share * self.piece_bytes), self.budget.left // each), lambda n_bytes: used + each * (n_bytes + 1)
-        )
+        longest = max(int(share * self.piece_bytes), self.budget.left // each)
+        return LineLimit(longest, lambda n_bytes: used + each * (n_bytes + 1))
 
 
 class StoreScorer(Scorer):
@@ -306,8 +305,7 @@ class StoreScorer(Scorer):
     def __init__(self, model: str | Path, path: str | Location, memory: int, with_values: bool = True,
                  n_jobs: int = 1, explain: int | None = None):  # fmt: skip
         super().__init__(model, memory, explain)
-        self.path = path
-        self.with_values = with_values
+        self.path, self.with_values = path, with_values
         description, n_explained = self.description, self.n_explained
         d, n_vectors = description.n_features, description.n_vectors
         self.n_values = n_vectors
@@ -317,11 +315,8 @@ class StoreScorer(Scorer):
         with Store(path) as store:
             of_store = weight_bytes(description, store.n_features + 1)
             need = 8 * (d + 1) + bytes_of_reading(description) + IdIndex.n_bytes(d) + of_store + store.n_features + 1
-            need += (
-                GATHERED_BYTES
-                + support_bytes(description.kernel, store.n_features)
-                + 8 * d * (description.kernel is not None)
-            )
+            need += GATHERED_BYTES + support_bytes(description.kernel, store.n_features)
+            need += 8 * d * (description.kernel is not None)
             self.budget.require("the model and the matching of its features", need)
             loaded = load_model(model)
             recipe, trained = store.meta.recipe, loaded.recipe

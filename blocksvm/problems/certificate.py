@@ -106,9 +106,8 @@ def certificate_of(figures: np.ndarray, accuracy: float | None, rmse: float | No
     primals, duals, gaps, rounding = figures.T.tolist()
     largest = gaps.index(max(gaps))
     by_class = dict(zip(CERTIFIED, figures.T.tolist(), strict=True)) if each else None
-    return Certificate(
-        math.fsum(primals), math.fsum(duals), gaps[largest], accuracy, rmse, factors, by_class, rounding[largest]
-    )
+    sums = math.fsum(primals), math.fsum(duals)
+    return Certificate(*sums, gaps[largest], accuracy, rmse, factors, by_class, rounding[largest])
 
 
 def predicted(scores: np.ndarray) -> np.ndarray:

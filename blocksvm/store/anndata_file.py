@@ -64,11 +64,8 @@ class AnnData:
         self.n_rows, self.n_columns = (int(n) for n in shape)
         if self.sparse:
             self.indptr, self.indices, self.data = parts
-            if (
-                self.indptr.shape != (self.n_rows + 1,)
-                or self.indices.ndim != 1
-                or self.indices.shape != self.data.shape
-            ):
+            alike = self.indices.ndim == 1 and self.indices.shape == self.data.shape
+            if self.indptr.shape != (self.n_rows + 1,) or not alike:
                 raise ValueError("the parts of X are not as long as they should be")
         self.n_entries = self.data.shape[0] if self.sparse else self.n_rows * self.n_columns
         for part, kinds in zip(parts, ("iu", "iu", "biuf") if self.sparse else ("biuf",), strict=True):
@@ -104,9 +101,8 @@ class AnnData:
             one = prod(dataset.chunks) * dataset.dtype.itemsize
             if 2 * one > self.memory:
                 size = f"{one / 1e6:,.0f} MB"
-                raise Fault(
-                    f"its {dataset.name} is stored in chunks of {size}; raise {option('memory')}, or write smaller ones"
-                )
+                cure = f"raise {option('memory')}, or write smaller ones"
+                raise Fault(f"its {dataset.name} is stored in chunks of {size}; {cure}")
             wanted = prod(-(-n // chunk) for n, chunk in zip(dataset.shape, dataset.chunks, strict=True))
             whole = dataset.id.get_num_chunks() >= wanted
         else:

@@ -106,10 +106,7 @@ class DiskBytes(ChunkBytes):
     """Of a file by its descriptor, which is closed with it unless ``owned`` by another."""
 
     def __init__(self, path: Location, descriptor: int, spans_of: SpansOf, owned: bool = True):
-        self.path = path
-        self.descriptor = descriptor
-        self.spans_of = spans_of
-        self.owned = owned
+        self.path, self.descriptor, self.spans_of, self.owned = path, descriptor, spans_of, owned
         self.size = os.fstat(descriptor).st_size
 
     def reads(self) -> DiskReads:
@@ -177,8 +174,7 @@ class SharedWork:
     """
 
     def __init__(self, block: Block, runs: list[tuple]):
-        self.block = block
-        self.runs = runs
+        self.block, self.runs = block, runs
         self.n_assigned = 0
         self.working = 0
         self.failed: tuple[int, BaseException] | None = None

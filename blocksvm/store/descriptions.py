@@ -352,12 +352,7 @@ class StructureMeta(Struct, kw_only=True):
 
 
 Description = StoreMeta | ModelMeta | CheckpointMeta | StructureMeta
-SCHEMAS: dict[str, type] = {
-    "store": StoreMeta,
-    "model": ModelMeta,
-    "checkpoint": CheckpointMeta,
-    "structure": StructureMeta,
-}
+SCHEMAS: dict = {"store": StoreMeta, "model": ModelMeta, "checkpoint": CheckpointMeta, "structure": StructureMeta}
 
 
 def parse(data: bytes, kind: str) -> Any:

@@ -53,13 +53,11 @@ class StoreWriter:
 
     def __init__(self, file: h5py.File, n_rows: int, chunk_nnz: int, value_dtype, pool: ThreadPoolExecutor, jobs: int,
                  weighted: bool = False, part_words: int | None = None, codec_name: str = codec.CODEC):  # fmt: skip
-        self.file = file
-        self.chunk_nnz = chunk_nnz
+        self.file, self.chunk_nnz = file, chunk_nnz
         self.value_dtype = None if value_dtype is None else np.dtype(value_dtype)
         self.pool = pool
         self.most_pending = 2 * jobs
-        self.part_words = part_words
-        self.codec_name = codec_name
+        self.part_words, self.codec_name = part_words, codec_name
         self.words: h5py.Dataset | None = None
         self.weighted = weighted
         self.rows = file.create_dataset("rows", shape=(n_rows,), dtype=WEIGHTED_ROW if weighted else ROW)

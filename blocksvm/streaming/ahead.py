@@ -116,9 +116,8 @@ class ParsedAhead:
         """The least ``memory`` that leaves so many bytes."""
         pieces = self.n_pieces
         shared = PARTS * besides // (PARTS - BYTES_EACH) + 1  # where a piece is a part of the memory
-        return max(
-            besides + BYTES_EACH * pieces * SMALLEST_PIECE, min(shared, besides + BYTES_EACH * pieces * PIECE_BYTES)
-        )
+        each = BYTES_EACH * pieces
+        return max(besides + each * SMALLEST_PIECE, min(shared, besides + each * PIECE_BYTES))
 
     def give_back(self, part: ParsedPart) -> None:
         if part.memory is not None:

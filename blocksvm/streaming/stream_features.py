@@ -54,8 +54,7 @@ class StreamFeatures:
 
     def __init__(self, learners: list[StreamLearner], bits: int | None, budget: int, copied: bool = False,
                  numbered: bool | None = None):  # fmt: skip
-        self.learners = learners
-        self.bits = bits
+        self.learners, self.bits = learners, bits
         per_feature = sum(learner.feature_bytes() for learner in learners)
         with_copy = per_feature + max(learner.copy_bytes() for learner in learners)
         known = None if bits is None else 1 << bits

@@ -93,8 +93,7 @@ class StreamSaver:
     the stream waits.  replaces: the file may be replaced, as it is after the first time."""
 
     def __init__(self, path: Location, replaces: bool = True):
-        self.path = path
-        self.replaces = replaces
+        self.path, self.replaces = path, replaces
         self.thread: threading.Thread | None = None
         self.error: BaseException | None = None
 
@@ -145,10 +144,7 @@ class StreamOutputs:
     """
 
     def __init__(self, paths: Mapping[str, Location], overwrite: bool, warn: Callable[[str], None], stack: ExitStack):
-        self.paths = paths
-        self.overwrite = overwrite
-        self.warn = warn
-        self.stack = stack
+        self.paths, self.overwrite, self.warn, self.stack = paths, overwrite, warn, stack
         self.predictions: Predictions | None = None
         self.questions = self._text("questions")
         self.saver = stack.enter_context(StreamSaver(paths["model"], overwrite)) if "model" in paths else None

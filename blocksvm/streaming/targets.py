@@ -54,10 +54,7 @@ class StreamTargets:
     def __init__(
         self, labels: Labels | None, real: bool, skip_bad: bool, on_fault: Callable[[str], None], keeps_unlabelled: bool
     ):
-        self.labels = labels
-        self.real = real
-        self.skip_bad = skip_bad
-        self.on_fault = on_fault
+        self.labels, self.real, self.skip_bad, self.on_fault = labels, real, skip_bad, on_fault
         self.keeps_unlabelled = keeps_unlabelled
         self.skipped = self.unlabelled = 0
         self.again = False

@@ -133,11 +133,8 @@ class MarginReport:
     @property
     def limited(self) -> bool:
         """A limit, or rounding, has ended it before an answer."""
-        return (
-            self.status not in ("converged", "interrupted")
-            and not self.settled
-            and not (self.hard and self.separable is False)
-        )
+        open_still = not self.settled and not (self.hard and self.separable is False)
+        return self.status not in ("converged", "interrupted") and open_still
 
     def described(self) -> dict:
         """All figures as JSON holds them."""
@@ -337,12 +334,10 @@ class _Search:
 
     def __init__(self, source: Source, settings: dict, began: float, on_event, stop):
         """settings: ``MARGIN_SETTINGS``, resolved."""
-        self.source = source
-        self.settings = settings
+        self.source, self.settings = source, settings
         self.beside = Plane.n_bytes(source)
         self.ends = began + settings["max_seconds"]
-        self.on_event = on_event
-        self.stop = stop
+        self.on_event, self.stop = on_event, stop
         self.C = math.nan
         self.readings = 0
         self.status = ""
@@ -394,9 +389,8 @@ class _Search:
             best = look.upper = min(best, look.upper)
             self.on_event({"event": "bounds", "C": C, "lower": look.lower, "upper": best, "at_bound": look.at_bound})
             settled = look.lower >= (1.0 - tol) * best
-            over = (
-                fitted.status in ("rounding", "max-outer", "max-seconds") or C * typical > LARGEST_COST or to < LAST_TOL
-            )
+            over = fitted.status in ("rounding", "max-outer", "max-seconds")
+            over = over or C * typical > LARGEST_COST or to < LAST_TOL
             if settled or best < least * plane.radius or over:
                 return plane, look, settled
             if look.at_bound:

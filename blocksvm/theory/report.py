@@ -316,9 +316,7 @@ def _notes(run: Run, candidates: list[Comparator], best: Comparator, judged: lis
     if judging != followed:
         notes.append(f"the {followed} loss is judged by the {judging} loss, since its own best u is 0")
     if not run.truncated and (run.settings.get("l1") or run.settings.get("l2")):
-        notes.append(
-            "loss and regret are of the losses alone: the regulariser's part is not measured for these settings"
-        )
+        notes += ["loss and regret are of the losses alone: the regulariser's part is not measured for these settings"]
     if run.batch > 1:
         notes.append(
             f"a round is {run.batch:,} rows, predicted by the same weights: losses and regret are sums over rows, "

@@ -33,8 +33,7 @@ class Checkpoint:
     """The file of a run's state, written when it is due: every ``seconds``."""
 
     def __init__(self, path: Location, seconds: float = 600.0):
-        self.path = path
-        self.seconds = seconds
+        self.path, self.seconds = path, seconds
         self.last_saved = time.perf_counter()
 
     def is_due(self) -> bool:

@@ -102,9 +102,8 @@ class Documents:
                 "tail -n +2 FILE | ... - does"
             )
         if WORDS not in options:
-            options[WORDS] = are_words(
-                (k, token.strip()) for k, (token, tab, _) in enumerate(parts) if tab and token.strip()
-            )
+            tokens = [(k, token.strip()) for k, (token, tab, _) in enumerate(parts) if tab]
+            options[WORDS] = are_words((k, token) for k, token in tokens if token)
         return self.chosen_of(options)
 
     def labels(self, text: np.ndarray, spans: np.ndarray, options: Mapping) -> tuple:

@@ -207,8 +207,7 @@ class TextInputs:
     """
 
     def __init__(self, names: list[str], stop: Callable[[], bool] = lambda: False):
-        self.names = names
-        self.stop = stop
+        self.names, self.stop = names, stop
         self.first: OpenText | None = None
         self.format: str | None = None  # where it is known
         self.quote = -1  # the byte in which line breaks may stand, between which pieces are rather not cut
