@@ -30,7 +30,7 @@ from blocksvm.cli.options import (
 from blocksvm.cli.outputs import emit_json, outputs_of, print_next, print_results
 from blocksvm.cli.standard import is_closed
 from blocksvm.conversion.split_settings import SKIP_BAD
-from blocksvm.files.paths import location
+from blocksvm.files.paths import location, location_given
 from blocksvm.formats import settings_offered
 from blocksvm.online import LEARNERS
 from blocksvm.store.recipe import RECIPE
@@ -163,8 +163,8 @@ def main(arguments: list[str]) -> int:
             files.report(figures)
 
         stream = StreamPass(
-            settings, prior=path_of(options.prior), start_from=path_of(options.start_from), on_report=report,
-            on_fault=display.fault, on_save=files.saver and files.saver.save, stop=stop,
+            settings, prior=location_given(options.prior), start_from=location_given(options.start_from),
+            on_report=report, on_fault=display.fault, on_save=files.saver and files.saver.save, stop=stop,
             on_predicted=files.predictions and files.predictions.add, on_query=files.ask if options.ask else None,
         )  # fmt: skip
         files.begin(stream)
@@ -197,10 +197,6 @@ def check_options(options, settings: Settings) -> None:
         raise InputError("--scores needs --predictions FILE, where they are written")
     if options.test and options.model:
         raise InputError("--test learns nothing, so there is no model to write; leave --model out")
-
-
-def path_of(name: str | None):
-    return None if name is None else location(name)
 
 
 def checked_outputs(options, inputs: list[str]) -> dict:

@@ -12,7 +12,7 @@ from blocksvm.api.setting_keywords import OnlineSettings
 from blocksvm.base.labels import Labels
 from blocksvm.base.settings import split_fields
 from blocksvm.files.output import check_output
-from blocksvm.files.paths import location
+from blocksvm.files.paths import location, location_given
 from blocksvm.formats import AUTO, settings_offered
 from blocksvm.streaming.stream_pass import StreamPass, StreamReport, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
@@ -59,8 +59,7 @@ class Stream(StreamPass):
         learner = learner or ("" if start_from else AUTO)
         super().__init__(
             StreamSettings(learner, others, options=options, **values),
-            prior=None if prior is None else location(prior),
-            start_from=None if start_from is None else location(start_from),
+            prior=location_given(prior), start_from=location_given(start_from),
             on_report=on_report, on_fault=on_fault, on_save=on_save, stop=stop, on_predicted=on_predicted,
             on_query=on_query,
         )  # fmt: skip

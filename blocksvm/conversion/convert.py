@@ -116,13 +116,9 @@ class SplitProgress:
     seconds: float
 
 
-def split_rows(
-    inputs: str | Path | Iterable[str | Path],
-    store: str | Path,
-    settings: SplitSettings = SplitSettings(),
-    holdout_store: str | Path | None = None,
-    progress: Callable[[SplitProgress], None] | None = None,
-) -> StoreMeta:
+def split_rows(inputs: str | Path | Iterable[str | Path], store: str | Path,
+               settings: SplitSettings = SplitSettings(), holdout_store: str | Path | None = None,
+               progress: Callable[[SplitProgress], None] | None = None) -> StoreMeta:  # fmt: skip
     """``api.files.write_store`` with settings that are made already; returns the store's description."""
     names = inputs_given(inputs)
     if isinstance(names, list):
@@ -130,12 +126,8 @@ def split_rows(
     return _convert(["-"], None, store, settings, holdout_store, progress, table=names)
 
 
-def store_batches(
-    batches: Iterable[RowBatch],
-    store: str | Path,
-    settings: SplitSettings = SplitSettings(),
-    holdout_store: str | Path | None = None,
-) -> StoreMeta:
+def store_batches(batches: Iterable[RowBatch], store: str | Path, settings: SplitSettings = SplitSettings(),
+                  holdout_store: str | Path | None = None) -> StoreMeta:  # fmt: skip
     """A store of rows that come in batches, as ``split`` makes one of text; returns the store's description."""
     return _convert([], batches, store, settings, holdout_store, None, None)
 
@@ -187,13 +179,9 @@ def settings_of_store(
         return settings_from(stored, **machine, options=merge_options(recipe.options, options))
 
 
-def extend(
-    inputs: list[str],
-    store: str | Path,
-    settings: SplitSettings | None = None,
-    progress: Callable[[SplitProgress], None] | None = None,
-    once: bool = False,
-) -> tuple[StoreMeta, list[str]]:
+def extend(inputs: list[str], store: str | Path, settings: SplitSettings | None = None,
+           progress: Callable[[SplitProgress], None] | None = None,
+           once: bool = False) -> tuple[StoreMeta, list[str]]:  # fmt: skip
     """Add the rows of some text to a store; returns the store's new description, and the inputs that were skipped.
 
     inputs: as ``split`` takes them; settings: those of the store (``settings_of_store``, the default); once: inputs
@@ -375,17 +363,12 @@ class _Split:
             n = len(self.left_out)
             described |= {"features_left_out": n, "more_left_out": n >= self.most_left_out}
         if old is None:
+            same = ("seed", "top_features", "duplicates", "normalize", "dtype", "holdout", *FACTORS)
             described["settings"] = StoreSettingsMeta(
                 order="stored" if settings.keep_order else "shuffled",
-                seed=settings.seed,
                 min_count=destination.min_count,
-                top_features=settings.top_features,
-                duplicates=settings.duplicates,
-                normalize=settings.normalize,
-                dtype=settings.dtype,
-                holdout=settings.holdout,
                 weights=None if settings.weights is None else str(settings.weights),
-                **{name: getattr(self.recipe, name) for name in FACTORS},
+                **{name: getattr(settings, name) for name in same},
             )
             described["recipe"] = self.recipe.without(OF_INPUTS)
             counted_on = settings.like if settings.like is not None else self.outputs[0]

@@ -118,11 +118,7 @@ def _scaled(known, everything) -> list[tuple[str, Any]]:
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import FunctionTransformer, Normalizer
 
-    norms = Pipeline(
-        [
-            ("all", everything),
-            ("norm", FunctionTransformer(norm, kw_args={"axis": 1})),
-            ("column", FunctionTransformer(np.expand_dims, kw_args={"axis": 1})),
-        ]
-    )
+    steps = (("norm", norm), ("column", np.expand_dims))
+    by_row = [(name, FunctionTransformer(function, kw_args={"axis": 1})) for name, function in steps]
+    norms = Pipeline([("all", everything), *by_row])
     return [("known", _union([("known", known), ("norm", norms)])), ("scaling", Normalizer(norm="max"))]

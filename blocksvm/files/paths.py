@@ -235,6 +235,10 @@ def location(name: str | os.PathLike[str]) -> Location:
     return name if isinstance(name, Path) else Path(name)
 
 
+def location_given(name: str | os.PathLike[str] | None) -> Location | None:
+    return None if name is None else location(name)
+
+
 def file_size(name: str | os.PathLike[str]) -> int | None:
     """Of a file or an object in bytes; None of standard input ('-'), and where there is none, or it is no file."""
     path = location(name)

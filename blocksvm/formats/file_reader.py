@@ -284,11 +284,8 @@ class FileReader:
         names = None
         if features is not None:
             if self.reading.named:
-                names = (
-                    features.text,
-                    buffer.gathered("first of names", features.first, ids),
-                    buffer.gathered("last of names", features.last, ids),
-                )
+                first = buffer.gathered("first of names", features.first, ids)
+                names = features.text, first, buffer.gathered("last of names", features.last, ids)
             targets = features.ids if recipe.bits is None else features.places(recipe.bits)
             ids = buffer.gathered("places of ids" if targets.dtype == np.int32 else "ids", targets, ids)
         origin = Origin(piece.source, piece.fraction, n, np.arange(done))

@@ -205,21 +205,14 @@ class StoreWriter:
         if labels is not None:
             content.append(write_labels(self.file, labels))
         counted = {
-            "n_samples": self.rows_cut,
-            "n_features": n_features,
-            "n_nonzeros": self.counts.nnz,
-            "n_chunks": len(chunks),
-            "n_parts": len(parts),
-            "chunk_nonzeros": self.chunk_nnz,
-            "part_words": self.part_words,
-            "values": "ones" if self.value_dtype is None else self.value_dtype.name,
-            "max_norm": float(np.sqrt(self.counts.max_sq_norm)),
-            "labels": self.counts.labels(labels),
+            "n_samples": self.rows_cut, "n_features": n_features, "n_nonzeros": self.counts.nnz,
+            "n_chunks": len(chunks), "n_parts": len(parts), "chunk_nonzeros": self.chunk_nnz,
+            "part_words": self.part_words, "values": "ones" if self.value_dtype is None else self.value_dtype.name,
+            "max_norm": float(np.sqrt(self.counts.max_sq_norm)), "labels": self.counts.labels(labels),
             "codec": codec.NONE if self.codec_name == codec.NONE else f"blosc-{self.codec_name}-{codec.LEVEL}",
-            "chunks_checksum": codec.checksum(chunks.tobytes()),
-            "parts_checksum": codec.checksum(parts.tobytes()),
+            "chunks_checksum": codec.checksum(chunks.tobytes()), "parts_checksum": codec.checksum(parts.tobytes()),
             "fingerprint": xxh3_128_hexdigest(b"".join(content)),
-        }
+        }  # fmt: skip
         return typed(described | counted | self.counts.beyond_numbers(labels, names is not None), StoreMeta)
 
 

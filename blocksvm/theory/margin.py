@@ -412,13 +412,8 @@ class _Search:
                 epochs.append(event)
             self.on_event(event)
 
-        fitted = self.fit_beside(
-            learner=name,
-            bias=0.0 if free else self.settings["bias"],
-            max_outer=self.settings["epochs"],
-            on_event=note,
-            **options,
-        )
+        bias = 0.0 if free else self.settings["bias"]
+        fitted = self.fit_beside(learner=name, bias=bias, max_outer=self.settings["epochs"], on_event=note, **options)
         if fitted.status == "interrupted":
             return None
         largest = 2.0 * R if free else math.hypot(R, self.settings["bias"])

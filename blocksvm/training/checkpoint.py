@@ -124,16 +124,9 @@ def describe_result(plan: Plan, state: State, result: Result, calibration: dict 
     return typed(description, ModelMeta)
 
 
-def save_result(
-    path: Location,
-    plan: Plan,
-    state: State,
-    result: Result,
-    feature_ids: Callable[[int, int], np.ndarray] | None = None,
-    overwrite: bool = True,
-    calibration: dict | None = None,
-    drop_below: float | None = None,
-) -> None:
+def save_result(path: Location, plan: Plan, state: State, result: Result,
+                feature_ids: Callable[[int, int], np.ndarray] | None = None, overwrite: bool = True,
+                calibration: dict | None = None, drop_below: float | None = None) -> None:  # fmt: skip
     """Write the model file; feature_ids(start, stop) where the source may be closed.
 
     A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can

@@ -87,16 +87,9 @@ class Documents:
         tokens = {token.strip() for token, tab, _ in parts[1:] if tab}
         first = parts[0][0].strip()
         numbers = len(tokens) > 1 and not any(label_of(token, False) is None for token in tokens - {b""})
-        if first not in tokens and (
-            (first.lower() in LABEL_NAMES and parts[0][2].strip().lower() in TEXT_NAMES)
-            or (
-                WORDS not in options
-                and numbers
-                and first
-                and label_of(first, False) is None
-                and first.lower() not in ODD
-            )
-        ):
+        named = first.lower() in LABEL_NAMES and parts[0][2].strip().lower() in TEXT_NAMES
+        apart = numbers and first and label_of(first, False) is None and first.lower() not in ODD
+        if first not in tokens and (named or (apart and WORDS not in options)):
             raise InputError(
                 f"{shown_name(name)}:1: the line looks like a header, and documents have none; take it out, as "
                 "tail -n +2 FILE | ... - does"
