@@ -141,7 +141,9 @@ def main(arguments: list[str]) -> int:
     inputs = files_named(options.inputs, options.quiet, options.format) or ["-"]
     check_options(options, declared)
     outputs = checked_outputs(options, inputs)
-    check_inputs(inputs)
+    for name in inputs:
+        if name != "-" and not location(name).exists():
+            raise InputError(f"{name}: no such file")
     stop = catch_signals()
     from contextlib import ExitStack
     from functools import partial
@@ -207,13 +209,6 @@ def checked_outputs(options, inputs: list[str]) -> dict:
         raise InputError("standard output is closed; name a file for --predictions")
     named = {"model": options.model, "log": options.log, "predictions": options.predictions, "questions": options.ask}
     return outputs_of(options, [*inputs, options.prior], named)
-
-
-def check_inputs(inputs: list[str]) -> None:
-    """InputError where there is no such file."""
-    for name in inputs:
-        if name != "-" and not location(name).exists():
-            raise InputError(f"{name}: no such file")
 
 
 def stream_settings(options, declared: Settings):

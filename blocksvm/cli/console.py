@@ -164,14 +164,11 @@ class Parser(argparse.ArgumentParser):
         """What is said of an option that is not known."""
         if sentence := self.refusal(flag):
             return sentence
-        answer = FOREIGN_OPTIONS.get(flag) or FOREIGN_OPTIONS.get("--" + flag[2:].replace("-", "_"))
-        return f"{flag}: no such option here; {answer or self._meant(flag)}"
-
-    def _meant(self, flag: str) -> str:
-        """The option of this command that may have been meant."""
         names = {name.lstrip("-").lower(): name for name in self._option_string_actions}
         close = nearest(flag.lstrip("-").lower(), names)
-        return f"did you mean {names[close]}?" if close else f"{self.prog} --help lists those that there are"
+        meant = f"did you mean {names[close]}?" if close else f"{self.prog} --help lists those that there are"
+        answer = FOREIGN_OPTIONS.get(flag) or FOREIGN_OPTIONS.get("--" + flag[2:].replace("-", "_"))
+        return f"{flag}: no such option here; {answer or meant}"
 
     def _check_value(self, action, value):
         if action.choices is not None and value not in action.choices:

@@ -61,7 +61,8 @@ class Session:
         with ExitStack() as stack:
             source = stack.enter_context(Store(options.store))
             valid = stack.enter_context(Store(options.valid)) if options.valid else None
-            resume = self._resume()
+            checkpoint = self.outputs.get("checkpoint")
+            resume = describe_checkpoint(checkpoint) if resumes(options, checkpoint) else None
             may = self.cluster is None and may_be_grouped(source, self.settings)
             if may and (must_be_grouped(source, self.settings) if resume is None else is_of_a_group(resume, source)):
                 return self._run_in_groups(source, resume, began)
@@ -210,8 +211,3 @@ class Session:
     def _remember(self, event: dict) -> None:
         if event["event"] == "end":
             self.end = event
-
-    def _resume(self) -> CheckpointMeta | None:
-        """The description of the checkpoint to go on from, if there is one."""
-        checkpoint = self.outputs.get("checkpoint")
-        return describe_checkpoint(checkpoint) if resumes(self.options, checkpoint) else None

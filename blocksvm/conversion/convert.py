@@ -41,7 +41,7 @@ from blocksvm.files.paths import READ_AHEAD, Location, is_url, location, one_run
 from blocksvm.formats import AUTO, cut_between_records, get_format, said_of_columns, settled
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
 from blocksvm.formats.file_reader import inputs_given, inputs_of
-from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
+from blocksvm.formats.format import EXPANSION, ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit, TextSource
 from blocksvm.kernels.shuffle import gather_rows, row_keys
@@ -404,7 +404,10 @@ class _Split:
         """Batches of the inputs' rows, in their order."""
         settings = self.settings
         with inputs_of(self.inputs if self.table is None else self.table, self.recipe) as text:
-            reader = self._reader(text)
+            self.recipe = settled(text, self.recipe, settings.memory)
+            if self.existing is None:
+                self.notes = said_of_columns(self.recipe)[1]
+            reader = reader_of(ReaderOptions(self.recipe, named=True, offers=OFFERS, factors=self.known))
             if settings.skip_bad:
                 cut_between_records(text, self.recipe)
             # pieces are cut so that their rows fit in what is planned for text
@@ -455,13 +458,6 @@ class _Split:
                 "weights of their own; leave one of them out"
             )
         return replace(batch, weights=self.weights.take(len(batch)))
-
-    def _reader(self, text) -> Reader:
-        """The reader of the format that was chosen, or that the text looks like."""
-        self.recipe = settled(text, self.recipe, self.settings.memory)
-        if self.existing is None:
-            self.notes = said_of_columns(self.recipe)[1]
-        return reader_of(ReaderOptions(self.recipe, named=True, offers=OFFERS, factors=self.known))
 
     def _distribute(self, batch: RowBatch, destinations: list[Destination]) -> None:
         settings = self.settings

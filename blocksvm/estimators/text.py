@@ -55,12 +55,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
                  min_count=1, idf="none", normalize="l2", class_weight=None, fit_intercept=True, intercept_scaling=1.0,
                  tol=1e-3, max_iter=1000, random_state=None, memory=None, temp=None,
                  n_jobs=None):  # fmt: skip
-        self.loss, self.C = loss, C
-        self.ngrams, self.case, self.accents, self.bits = ngrams, case, accents, bits
-        self.min_count, self.idf, self.normalize = min_count, idf, normalize
-        self.class_weight, self.fit_intercept, self.intercept_scaling = class_weight, fit_intercept, intercept_scaling
-        self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
-        self.memory, self.temp, self.n_jobs = memory, temp, n_jobs
+        Estimator._set(self, locals())
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

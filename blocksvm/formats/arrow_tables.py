@@ -313,7 +313,10 @@ class ArrowReader(TableReader):
                 try:
                     row[:] = floats(batch.column(j))
                 except pa.ArrowInvalid:
-                    return self._until(piece, buffer, *first_word(batch, layout.names[j], j))
+                    wrong = first_word(batch, layout.names[j], j)
+                    rows_before = piece.payload._replace(batch=batch.slice(0, wrong[0]))
+                    before = ArrowReader.parse(self, replace(piece, payload=rows_before), buffer)
+                    return replace(before, fault=before.fault or wrong)
             rows = self._rows(layout, batch, numbers, buffer, self.reading.named)
             fault = None
             if rows.code != FINE:
@@ -327,11 +330,6 @@ class ArrowReader(TableReader):
             Origin(piece.source, piece.fraction, n, np.arange(n_rows)), names=rows.names, fault=fault,
             largest=rows.largest, notes=columns.notes if begins else {}, kept=kept,
         )  # fmt: skip
-
-    def _until(self, piece: RowPiece, buffer: RowBuffer, row: int, sentence: str) -> RowBatch:
-        rows = piece.payload._replace(batch=piece.payload.batch.slice(0, row))
-        batch = self.parse(replace(piece, payload=rows), buffer)
-        return replace(batch, fault=batch.fault or (row, sentence))
 
     def _layout(self, name: str, schema: pa.Schema) -> Layout:
         known = self.known
@@ -441,13 +439,9 @@ class TableInputs(FileInputs):
 def table_inputs(parts: Iterable) -> TableInputs:
     """What is read of tables with ``__arrow_c_stream__``, as pyarrow, pandas, polars and DuckDB have them, or of record
     batches, one after the other."""
-    return TableInputs(chain.from_iterable(map(_batches_of, parts)))
-
-
-def _batches_of(part) -> Iterable[pa.RecordBatch]:
-    if hasattr(part, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(part)
-    return [pa.record_batch(part)]
+    stream = pa.RecordBatchReader.from_stream
+    batches = (stream(one) if hasattr(one, "__arrow_c_stream__") else [pa.record_batch(one)] for one in parts)
+    return TableInputs(chain.from_iterable(batches))
 
 
 PARQUET = ArrowFiles("parquet", "a Parquet table", parquet_batches)

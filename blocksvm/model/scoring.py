@@ -355,7 +355,8 @@ class StoreScorer(Scorer):
         """Scores of consecutive rows of the source, piece by piece; sharing: who scores chunks, None: threads."""
         with Store(self.path) as store, (sharing or self.by_threads)(store) as score_chunks:
             at_once = min(store.n_samples, max(1, self.budget.left // self.row_bytes))
-            bounds = _source_bounds(store, at_once)
+            ranges = -(-store.n_samples // at_once)  # of source numbers, each with at most about so many rows
+            bounds = [store.meta.source_rows * k // ranges for k in range(ranges + 1)]
             for low, high in zip(bounds[:-1], bounds[1:], strict=True):
                 yield from self._between(store, score_chunks, low, high)
 
@@ -534,13 +535,6 @@ def check_hashes(model: Model, store: Store) -> int | None:
             "split it likewise"
         )
     return bits
-
-
-def _source_bounds(store: Store, at_once: int) -> list[int]:
-    """Source numbers between which there are at most about ``at_once`` rows."""
-    n_source = store.meta.source_rows
-    ranges = -(-store.n_samples // at_once)
-    return [n_source * k // ranges for k in range(ranges + 1)]
 
 
 def _sources_between(store: Store, low: int, high: int) -> np.ndarray:

@@ -132,14 +132,6 @@ def between(begin: dict, end: dict) -> dict:
     return {name: end[name] - begin[name] for name in OF_PASSES if end[name] is not None}
 
 
-def check_passes(settings: StreamSettings, begun: bool) -> None:
-    """InputError where there is no pass, or a test of nothing; begun: there is a model to begin from."""
-    if settings.passes < 1:
-        raise InputError(f"{option('passes', settings.passes)}: must be 1 or more")
-    if settings.test and not begun:
-        raise InputError(f"{option('test')}: learns nothing; give {option('start_from')}, a model to test")
-
-
 class StreamPass:
     """One pass over inputs, or several: ``api.streams.Stream``, which says what is called when, with settings that are
     made already."""
@@ -151,7 +143,10 @@ class StreamPass:
                  on_save: Callable[[StreamPass], None] | None = None, stop: Callable[[], bool] = lambda: False,
                  on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None,
                  on_query: Callable[[str], None] | None = None):  # fmt: skip
-        check_passes(settings, start_from is not None or prior is not None)
+        if settings.passes < 1:
+            raise InputError(f"{option('passes', settings.passes)}: must be 1 or more")
+        if settings.test and start_from is None and prior is None:
+            raise InputError(f"{option('test')}: learns nothing; give {option('start_from')}, a model to test")
         if "," in settings.learner:
             alone = {"start_from": start_from, "test": settings.test or None, "predictions": on_predicted,
                      "ask": on_query}  # fmt: skip
@@ -300,7 +295,8 @@ class StreamPass:
                 n = self.targets.unlabelled
                 raise InputError(f"{name}: none of its {n:,} rows has a label; there is nothing to learn")
             raise InputError(f"{name}: no rows found; expected lines of {get_format(self.recipe.format).lines}")
-        log_notes(self)
+        for note in notes_of(self):
+            LOG.warning("%s", note)
         return going
 
     def _learn_all(self, inputs: list[str]) -> bool:
@@ -406,8 +402,3 @@ def notes_of(stream: StreamPass) -> list[str]:
             "score alike; check that the rows are read as those that it was learned from were"
         )
     return notes
-
-
-def log_notes(stream: StreamPass) -> None:
-    for note in notes_of(stream):
-        LOG.warning("%s", note)
