@@ -129,10 +129,8 @@ def holdout_of(options, changes: bool):
 def check_options(options, changes: bool) -> None:
     """InputError where options do not fit each other, or a number is out of range."""
     if not options.inputs:
-        what = f"--append: give the text whose rows are added to {options.store}"
-        raise InputError(
-            what if changes else f"{options.store}: give text to read before the store's name (see --help)"
-        )
+        what = f"{options.store}: give text to read before the store's name (see --help)"
+        raise InputError(f"--append: give the text whose rows are added to {options.store}" if changes else what)
     if options.append_once and "-" in options.inputs:
         raise InputError("--append-once: what standard input holds is known only once it is read; give a file")
     if changes and options.like is not None:

@@ -39,20 +39,13 @@ class Stream(StreamPass):
         >>> stream.save("online.h5")
     """
 
-    def __init__(
-        self,
-        learner: str = "",
-        *,
-        prior: str | Path | None = None,
-        start_from: str | Path | None = None,
-        on_report: Callable[[StreamReport], None] = lambda report: None,
-        on_fault: Callable[[str], None] = lambda sentence: None,
-        on_save: Callable[[StreamPass], None] | None = None,
-        stop: Callable[[], bool] = lambda: False,
-        on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None,
-        on_query: Callable[[str], None] | None = None,
-        **settings: Unpack[OnlineSettings],
-    ):
+    def __init__(self, learner: str = "", *,
+                 prior: str | Path | None = None, start_from: str | Path | None = None,
+                 on_report: Callable[[StreamReport], None] = lambda report: None,
+                 on_fault: Callable[[str], None] = lambda sentence: None,
+                 on_save: Callable[[StreamPass], None] | None = None, stop: Callable[[], bool] = lambda: False,
+                 on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None,
+                 on_query: Callable[[str], None] | None = None, **settings: Unpack[OnlineSettings]):  # fmt: skip
         values, others = split_fields(StreamSettings, settings, HIDDEN)
         of_format = settings_offered(values.get("format")).names()
         options = {name: others.pop(name) for name in of_format if name in others}

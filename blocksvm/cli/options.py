@@ -106,7 +106,6 @@ def cluster_timeout(options) -> float:
 
 
 def is_on_cluster(options) -> bool:
-    """Options name a cluster."""
     if options.cluster is None:
         for name in ("security", "cluster_timeout", "store_copy"):
             if getattr(options, name, None) is not None:

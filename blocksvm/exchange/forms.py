@@ -76,15 +76,8 @@ def form_of(name: str) -> Form:
     return form
 
 
-def export_model(
-    model: Model | str | Path,
-    path: str | Location,
-    format: str,
-    *,
-    names: str | Path | None = None,
-    overwrite: bool = False,
-    memory: int | str = DEFAULT_MEMORY,
-) -> tuple[str, ...]:
+def export_model(model: Model | str | Path, path: str | Location, format: str, *, names: str | Path | None = None,
+                 overwrite: bool = False, memory: int | str = DEFAULT_MEMORY) -> tuple[str, ...]:  # fmt: skip
     """Write a linear model as other programs read it; returns notes for users of the file.
 
     format: 'liblinear' (its text model), 'table' (CSV of weights by feature id), 'parquet' (the same), 'sklearn' (as

@@ -40,7 +40,6 @@ def is_url(name: str) -> bool:
 
 
 def of_web(url: str) -> bool:
-    """Whether a URL goes by the web's rules."""
     return url.partition("://")[0].lower() in WEB
 
 

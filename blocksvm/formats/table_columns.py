@@ -133,7 +133,6 @@ def columns_before(options: Mapping) -> list[str]:
 
 
 def some_of(names: list[str]) -> str:
-    """Columns as a sentence lists them."""
     return f"{', '.join(map(short, names[:SHOWN]))}{', ...' if len(names) > SHOWN else ''}"
 
 

@@ -165,7 +165,6 @@ class Scorer:
         self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
 
     def _values(self, entries: Entries) -> Explained:
-        """Of consecutive rows."""
         explainer = self.explainer
         for rows, values in decision_pieces(entries, self.w, 1.0, self.completion, 2 * self.n_explained):
             largest = explainer and explainer.contributions(entries.of_rows(rows), classes_of(values), self.w)

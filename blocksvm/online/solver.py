@@ -152,9 +152,8 @@ class OnlineSolver(RowSolver):
         )  # fmt: skip
         self.runner.take_costs(source.labels)
         chosen = self.runner.learner
-        self.capabilities = replace(
-            capabilities, takes_prior=PRIOR in chosen.takes, takes_weights=WEIGHTS in chosen.takes
-        )
+        takes = chosen.takes
+        self.capabilities = replace(capabilities, takes_prior=PRIOR in takes, takes_weights=WEIGHTS in takes)
         self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
         if self.factors is not None:
             self.settings["class_weight"] = task.settings["class_weight"]

@@ -181,7 +181,6 @@ class CertificateSums:
         return of_vectors
 
     def clear(self) -> None:
-        """No block has been added."""
         problem = self.problem
         self.live = problem.live
         self.correct = self.labelled = 0

@@ -145,7 +145,6 @@ class Source(ABC):
         return other
 
     def close(self) -> None:
-        """Give back what reading takes."""
         return
 
     @abstractmethod

@@ -281,15 +281,10 @@ class Plane:
         return best, histogram, outside
 
 
-def maximum_margin(
-    source: Source,
-    *,
-    on_event: Callable[[dict], None] = lambda event: None,
-    stop: Callable[[], bool] = lambda: False,
-    on_support_vector: Callable[[SupportVector], None] | None = None,
-    temp: str | Path | None = None,
-    **settings,
-) -> MarginReport | None:
+def maximum_margin(source: Source, *, on_event: Callable[[dict], None] = lambda event: None,
+                   stop: Callable[[], bool] = lambda: False,
+                   on_support_vector: Callable[[SupportVector], None] | None = None,
+                   temp: str | Path | None = None, **settings) -> MarginReport | None:  # fmt: skip
     """The plane of the largest margin between the two classes of a source, or (C given) of the soft margin at C; None
     where it was stopped.
 
@@ -417,13 +412,9 @@ class _Search:
         if fitted.status == "interrupted":
             return None
         largest = 2.0 * R if free else math.hypot(R, self.settings["bias"])
-        return {
-            "learner": name,
-            "mistakes": epochs[-1]["mistakes"],
-            "epochs": len(epochs),
-            "separated": fitted.status == "converged",
-            "bound": (largest / look.lower) ** 2 if look.lower > 0.0 else None,
-        }
+        bound = (largest / look.lower) ** 2 if look.lower > 0.0 else None
+        return {"learner": name, "mistakes": epochs[-1]["mistakes"], "epochs": len(epochs),
+                "separated": fitted.status == "converged", "bound": bound}  # fmt: skip
 
 
 def contradictions(source: Source, plane) -> list[Contradiction]:

@@ -116,7 +116,6 @@ class Progress:
         return self.passes[len(self.passes) - self.visit :]
 
     def as_certified(self, certificate: Certificate) -> Certified:
-        """One that is taken now."""
         return Certified(self.outer, self.moves, asdict(certificate))
 
     def begin_outer(self) -> None:
