@@ -177,7 +177,7 @@ def test_sets_of_labels(tmp_path):
         ("f.txt", b"__label__a x\n" * 2500 + b"__label__a __label__b y\n", 2501, "--label-sets yes"),
         ("t.csv", b"text,label\nab,1\n\xff,2\n", 3, "not UTF-8"),
     ],
-)  # fmt: skip
+)
 def test_faults_have_their_line(name, text, where, sentence, tmp_path, refusal):
     path = tmp_path / name
     path.write_bytes(text)
