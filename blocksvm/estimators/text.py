@@ -22,6 +22,7 @@ from blocksvm.base.memory import MEMORY
 from blocksvm.conversion.convert import extend, settings_of_store
 from blocksvm.conversion.split_settings import SPLIT
 from blocksvm.estimators.estimator import Estimator, documented
+from blocksvm.files.input import names_of_inputs
 from blocksvm.files.output import TemporaryFolder
 from blocksvm.formats.choices import TEXT
 from blocksvm.formats.file_reader import texts_of
@@ -85,7 +86,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             names = self._path(f"{self._parts}.arrow")
             with pa.ipc.new_file(names, rows.schema) as file:
                 file.write_table(rows)
-        names = [str(names)] if isinstance(names, str | Path) else list(map(str, names))
+        names = names_of_inputs(names)
         machine = {"memory": self._memory()}
         if sample_weight is not None:
             machine["weights"] = write_weights(self._path("weights.txt"), sample_weight)
