@@ -395,15 +395,12 @@ class StoreScorer(Scorer):
             if self.some_unknown:
                 unknown = self.unknown[indices[indptr[part.start] : indptr[part.stop]]]
                 n_unknown = int(np.count_nonzero(unknown & np.repeat(selected, lengths)))
+            explained = None if contributions is None else Contributions(*(array[selected] for array in contributions))
             yield ScoredRows(
-                rows["source"][part][selected],
-                rows["label"][part][selected],
-                classes_of(values)[selected].astype(np.int32),
-                values.T[selected] if self.with_values else None,
-                None if contributions is None else Contributions(*(of_part[selected] for of_part in contributions)),
-                int(lengths[selected].sum()),
-                n_unknown,
-            )
+                rows["source"][part][selected], rows["label"][part][selected],
+                classes_of(values)[selected].astype(np.int32), values.T[selected] if self.with_values else None,
+                explained, int(lengths[selected].sum()), n_unknown,
+            )  # fmt: skip
 
     def _between(self, store: Store, score_chunks: ScoreChunks, low: int, high: int) -> Iterator[Scores]:
         """Scores of the rows with source numbers low .. high - 1."""
