@@ -165,7 +165,6 @@ def check_select(measure: str | None, store, loss: str | None) -> None:
 
 
 def validated(options, store, path: list[float], **more):
-    """The cross-validation that options name."""
     from blocksvm.cli.progress import Line
     from blocksvm.validation.cross import cross_validate
 

@@ -31,11 +31,8 @@ def main(arguments: list[str]) -> int:
     outputs_of(options, [options.file], {"model": options.model})
     model = import_model(options.file, memory=options.memory)
     model.save(options.model, options.overwrite)
-    what = (
-        f"labels {listed(model.labels[:5])}{', ...' if len(model.labels) > 5 else ''}"
-        if model.labels
-        else "real targets"
-    )
+    labels = model.labels
+    what = f"labels {listed(labels[:5])}{', ...' if len(labels) > 5 else ''}" if labels else "real targets"
     lines = [f"{len(model.feature_ids):,} features with a weight, {what}", f"model written to {options.model}"]
     print_results(options, lines)
     return 0

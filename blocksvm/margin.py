@@ -103,8 +103,6 @@ def main(arguments: list[str]) -> int:
 
 
 class MarginProgress:
-    """The line of progress."""
-
     def __init__(self, line):
         self.line = line
         self.bounds = ""
@@ -149,9 +147,8 @@ def shown(report) -> list[str]:
         lines.append(f"perceptron  {perceptron['mistakes']:,} mistakes in {epochs}, {ended}{most}")
     if report.support:
         lines += ["", "support vectors of the largest alpha:", "       alpha       margin  label  row"]
-        lines += [
-            f"{v.alpha:12.5g} {v.margin:12.6g}  {label_text(v.label):>5}  {v.origin}" for v in report.support[:LISTED]
-        ]
+        shown = report.support[:LISTED]
+        lines += [f"{v.alpha:12.5g} {v.margin:12.6g}  {label_text(v.label):>5}  {v.origin}" for v in shown]
         lines.append("")
     lines.append(f"{report.seconds:.1f}s and {number_of(report.readings, 'reading')} of the rows")
     return lines

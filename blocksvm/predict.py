@@ -145,12 +145,12 @@ def write_beside(options, description, link) -> int:
     reading |= {"format": options.format, "skip_bad": options.skip_bad}
     shards = Shards(options.output, options.inputs, options.model, wanted, reading, options.overwrite)
     threads = threads_for(options, options.inputs)
-    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads)
+    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads,
+                       keep=options.keep, skip_bad=options.skip_bad)  # fmt: skip
     if not isinstance(scorer, TextScorer):
         raise InputError(
             f"{options.input}: is a store, without the columns of its text; name a file for its predictions"
         )
-    scorer.skip_bad = options.skip_bad
     measures, line = measures_of(scorer.model, link, scorer.budget), Line(sys.stderr, options.quiet)
     written = 0
     for name, scores, selected in shards.score(scorer, results):
@@ -191,10 +191,8 @@ def scorer_for(options, description, link) -> tuple[Scorer, Iterator[Scores]]:
     threads = 1 if cluster is not None else threads_for(options, options.inputs)
     by_values = options.scores or len(description.labels) in (0, 2) or description.multilabel or link is not None
     more = {"with_values": by_values, "explain": options.explain}
-    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads, **more)
-    if isinstance(scorer, StoreScorer) and options.skip_bad:
-        raise InputError(f"--skip-bad: {options.input} is a store, which was read already; leave it out")
-    scorer.skip_bad = options.skip_bad
+    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads,
+                       skip_bad=options.skip_bad, **more)  # fmt: skip
     if cluster is None:
         return scorer, scorer.scores()
     if not isinstance(scorer, StoreScorer):

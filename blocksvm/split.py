@@ -8,16 +8,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run, value_of
-from blocksvm.cli.options import (
-    FORMAT,
-    OVERWRITE,
-    THREADS,
-    add_settings,
-    chosen_in,
-    files_named,
-    json_of,
-    n_threads,
-)
+from blocksvm.cli.options import FORMAT, OVERWRITE, THREADS, add_settings, chosen_in, files_named, json_of, n_threads
 from blocksvm.cli.outputs import emit_json, outputs_of, print_results
 from blocksvm.conversion.split_settings import SKIP_BAD, SPLIT, TEMP
 from blocksvm.files.paths import location
@@ -72,7 +63,7 @@ def main(arguments: list[str]) -> int:
     settings = split_settings(options, changes, share)
     from blocksvm.cli.split_progress import SplitDisplay, skipped_lines, split_summary
     from blocksvm.conversion.convert import extend, split_rows
-    from blocksvm.formats import columns_line
+    from blocksvm.formats import said_of_columns
     from blocksvm.store.descriptions import as_json
 
     with SplitDisplay(sys.stderr, options.quiet) as display:
@@ -90,7 +81,7 @@ def main(arguments: list[str]) -> int:
             lines += split_summary(location(options.store), about, display.seconds, display.rate(display.seconds))
         print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])
     if not options.quiet:
-        if line := columns_line(about.recipe):
+        if line := said_of_columns(about.recipe)[0]:
             print_results(options, [line], sys.stderr)
         for line in next_steps(options.store, about):
             print(line, file=sys.stderr)
@@ -138,10 +129,8 @@ def holdout_of(options, changes: bool):
 def check_options(options, changes: bool) -> None:
     """InputError where options do not fit each other, or a number is out of range."""
     if not options.inputs:
-        what = f"--append: give the text whose rows are added to {options.store}"
-        raise InputError(
-            what if changes else f"{options.store}: give text to read before the store's name (see --help)"
-        )
+        what = f"{options.store}: give text to read before the store's name (see --help)"
+        raise InputError(f"--append: give the text whose rows are added to {options.store}" if changes else what)
     if options.append_once and "-" in options.inputs:
         raise InputError("--append-once: what standard input holds is known only once it is read; give a file")
     if changes and options.like is not None:

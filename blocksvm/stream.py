@@ -30,7 +30,7 @@ from blocksvm.cli.options import (
 from blocksvm.cli.outputs import emit_json, outputs_of, print_next, print_results
 from blocksvm.cli.standard import is_closed
 from blocksvm.conversion.split_settings import SKIP_BAD
-from blocksvm.files.paths import location
+from blocksvm.files.paths import location, location_given
 from blocksvm.formats import settings_offered
 from blocksvm.online import LEARNERS
 from blocksvm.store.recipe import RECIPE
@@ -43,10 +43,7 @@ HELP_LEARNER = Setting("help_learner", "show the settings of a learner, such as 
                        tuple(LEARNERS), metavar="NAME")  # fmt: skip
 BIAS = Setting("bias", "append a constant feature of value B (default 0: none)", None, metavar="B")
 LABELS = Setting("labels", "all labels that may occur (default: -1 and 1, or 0 and 1)", None, str, metavar="NEG,POS")
-ROWS = (
-    SKIP_BAD,
-    Setting("passes", "passes over the inputs", 1, int, least=1),
-)
+ROWS = (SKIP_BAD, Setting("passes", "passes over the inputs", 1, int, least=1))
 PREDICTIONS = (
     Setting("predictions", "write what each row was predicted as before learning from it (or -)", None, str,
             metavar="FILE"),
@@ -87,9 +84,8 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
     add_settings(p, "settings of formats", settings_offered(format_name))
     p.add("predictions", *PREDICTIONS)
     p.add("starting, watching, saving", *SAVING, json_of("the result of the stream"), OVERWRITE)
-    p.add(
-        "the machine", MEMORY, replace(THREADS, help=THREADS.help.replace("one a processor", "all processors but one"))
-    )
+    threads = replace(THREADS, help=THREADS.help.replace("one a processor", "all processors but one"))
+    p.add("the machine", MEMORY, threads)
     return p
 
 
@@ -145,7 +141,9 @@ def main(arguments: list[str]) -> int:
     inputs = files_named(options.inputs, options.quiet, options.format) or ["-"]
     check_options(options, declared)
     outputs = checked_outputs(options, inputs)
-    check_inputs(inputs)
+    for name in inputs:
+        if name != "-" and not location(name).exists():
+            raise InputError(f"{name}: no such file")
     stop = catch_signals()
     from contextlib import ExitStack
     from functools import partial
@@ -167,8 +165,8 @@ def main(arguments: list[str]) -> int:
             files.report(figures)
 
         stream = StreamPass(
-            settings, prior=path_of(options.prior), start_from=path_of(options.start_from), on_report=report,
-            on_fault=display.fault, on_save=files.saver and files.saver.save, stop=stop,
+            settings, prior=location_given(options.prior), start_from=location_given(options.start_from),
+            on_report=report, on_fault=display.fault, on_save=files.saver and files.saver.save, stop=stop,
             on_predicted=files.predictions and files.predictions.add, on_query=files.ask if options.ask else None,
         )  # fmt: skip
         files.begin(stream)
@@ -183,7 +181,6 @@ def main(arguments: list[str]) -> int:
 
 
 def help_text(name: str) -> str:
-    """The text of ``--help-learner``."""
     from blocksvm.online.learner import COMMON_SETTINGS
 
     learner = learner_named(name)
@@ -204,10 +201,6 @@ def check_options(options, settings: Settings) -> None:
         raise InputError("--test learns nothing, so there is no model to write; leave --model out")
 
 
-def path_of(name: str | None):
-    return None if name is None else location(name)
-
-
 def checked_outputs(options, inputs: list[str]) -> dict:
     """The paths of the outputs, by kind; InputError where one cannot be written, before anything is computed."""
     if options.predictions == "-" and options.json == "-":
@@ -216,13 +209,6 @@ def checked_outputs(options, inputs: list[str]) -> dict:
         raise InputError("standard output is closed; name a file for --predictions")
     named = {"model": options.model, "log": options.log, "predictions": options.predictions, "questions": options.ask}
     return outputs_of(options, [*inputs, options.prior], named)
-
-
-def check_inputs(inputs: list[str]) -> None:
-    """InputError where there is no such file."""
-    for name in inputs:
-        if name != "-" and not location(name).exists():
-            raise InputError(f"{name}: no such file")
 
 
 def stream_settings(options, declared: Settings):

@@ -126,7 +126,6 @@ def train(arguments: list[str]) -> int:
 
 
 def help_text(name: str) -> str:
-    """The text of ``--help-learner``."""
     from blocksvm.structured import get_learner
 
     learner = get_learner(name)
@@ -151,7 +150,6 @@ def train_settings(options, of_task: Settings):
 
 
 def fit(options, settings, learned):
-    """Train on the examples, and show each epoch."""
     from blocksvm.cli.progress import Line
     from blocksvm.cli.texts import megabytes
     from blocksvm.structured.train import fit_structure

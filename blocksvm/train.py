@@ -154,9 +154,8 @@ def main(arguments: list[str]) -> int:
     if result.status == "interrupted":
         last = session.last_gap()
         gap = "no certificate was taken" if last is None else f"last certified relative gap {last:.2e}"
-        raise Interrupted(
-            f"interrupted in outer iteration {result.outer + 1}: {gap}{saved_in(outputs.get('checkpoint'))}"
-        )
+        saved = saved_in(outputs.get("checkpoint"))
+        raise Interrupted(f"interrupted in outer iteration {result.outer + 1}: {gap}{saved}")
     if not emit_json(options, session.figures()):
         print_results(options, lines)
     if result.advice is not None:
@@ -166,7 +165,6 @@ def main(arguments: list[str]) -> int:
 
 
 def help_text(name: str) -> str:
-    """The text of ``--help-solver``."""
     from blocksvm.cli.options import described
     from blocksvm.online.methods import get_method
 

@@ -29,14 +29,9 @@ LONGEST_SHOWN = 60  # characters of a text
 LABELS, SCORES, PROBABILITIES = KINDS = ("labels", "scores", "probabilities")
 
 
-def write_store(
-    inputs: Any,
-    store: str | Path,
-    *,
-    holdout_store: str | Path | None = None,
-    progress: Callable[[SplitProgress], None] | None = None,
-    **settings: Unpack[StoreSettings],
-) -> dict:
+def write_store(inputs: Any, store: str | Path, *, holdout_store: str | Path | None = None,
+                progress: Callable[[SplitProgress], None] | None = None,
+                **settings: Unpack[StoreSettings]) -> dict:  # fmt: skip
     """Convert text, tables or matrices to a store (and a second one of held-out rows); returns its description,
     as ``blocksvm info --json`` writes it (n_samples, n_features, n_nonzeros, labels with their numbers of rows, ...).
 
@@ -61,14 +56,8 @@ def write_store(
 
 
 @one_run()
-def predict_files(
-    model: str | Path | Model,
-    inputs: Any,
-    kind: str = LABELS,
-    *,
-    memory: int | str = 1_000_000_000,
-    n_jobs: int | None = None,
-) -> np.ndarray:
+def predict_files(model: str | Path | Model, inputs: Any, kind: str = LABELS, *, memory: int | str = 1_000_000_000,
+                  n_jobs: int | None = None) -> np.ndarray:  # fmt: skip
     """Predictions of the rows of files or tables, in the order of their source, as ``blocksvm predict`` makes them.
 
     model: a model, or a model's file; inputs: a path or several of text, tables or matrices, or that of a store, or a
@@ -119,6 +108,5 @@ def _check_texts(names: list[str]) -> None:
     """InputError for a text in the place of a file's name."""
     text = next((name for name in names if name != "-" and "://" not in name and not os.path.exists(name)), None)
     if text is not None:
-        raise InputError(
-            f"{text[:LONGEST_SHOWN]}: no such file; load_model(model).predict(texts) predicts texts in memory"
-        )
+        shown = text[:LONGEST_SHOWN]
+        raise InputError(f"{shown}: no such file; load_model(model).predict(texts) predicts texts in memory")

@@ -18,7 +18,7 @@ from blocksvm.base.settings import n_threads
 from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
 from blocksvm.files.output import TemporaryFolder, check_output
-from blocksvm.files.paths import Location, location, one_run
+from blocksvm.files.paths import location, location_given, one_run
 from blocksvm.formats.file_reader import texts_of
 from blocksvm.model.events import RunEvent
 from blocksvm.model.feature_names import NamedRows
@@ -120,7 +120,7 @@ def fit(
     by_user(settings)
     threads = Threads(n_threads(settings.pop("n_jobs", None)))
     continue_from, begin = start_of(location(start_from)) if isinstance(start_from, str | Path) else (None, start_from)
-    initial_models = InitialModels(source, continue_from, _path(prior))
+    initial_models = InitialModels(source, continue_from, location_given(prior))
     train_settings = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
@@ -209,10 +209,6 @@ def _fill_state(target: State, state: State) -> None:
                 f"start_from: holds no {name} of the shape {array.shape}; begin with that of the same solver"
             )
         array[...] = state[name]
-
-
-def _path(name: str | Path | None) -> Location | None:
-    return None if name is None else location(name)
 
 
 def describe_solver(name: str, learner: bool = False) -> str:

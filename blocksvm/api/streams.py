@@ -12,7 +12,7 @@ from blocksvm.api.setting_keywords import OnlineSettings
 from blocksvm.base.labels import Labels
 from blocksvm.base.settings import split_fields
 from blocksvm.files.output import check_output
-from blocksvm.files.paths import location
+from blocksvm.files.paths import location, location_given
 from blocksvm.formats import AUTO, settings_offered
 from blocksvm.streaming.stream_pass import StreamPass, StreamReport, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
@@ -39,28 +39,20 @@ class Stream(StreamPass):
         >>> stream.save("online.h5")
     """
 
-    def __init__(
-        self,
-        learner: str = "",
-        *,
-        prior: str | Path | None = None,
-        start_from: str | Path | None = None,
-        on_report: Callable[[StreamReport], None] = lambda report: None,
-        on_fault: Callable[[str], None] = lambda sentence: None,
-        on_save: Callable[[StreamPass], None] | None = None,
-        stop: Callable[[], bool] = lambda: False,
-        on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None,
-        on_query: Callable[[str], None] | None = None,
-        **settings: Unpack[OnlineSettings],
-    ):
+    def __init__(self, learner: str = "", *,
+                 prior: str | Path | None = None, start_from: str | Path | None = None,
+                 on_report: Callable[[StreamReport], None] = lambda report: None,
+                 on_fault: Callable[[str], None] = lambda sentence: None,
+                 on_save: Callable[[StreamPass], None] | None = None, stop: Callable[[], bool] = lambda: False,
+                 on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None,
+                 on_query: Callable[[str], None] | None = None, **settings: Unpack[OnlineSettings]):  # fmt: skip
         values, others = split_fields(StreamSettings, settings, HIDDEN)
         of_format = settings_offered(values.get("format")).names()
         options = {name: others.pop(name) for name in of_format if name in others}
         learner = learner or ("" if start_from else AUTO)
         super().__init__(
             StreamSettings(learner, others, options=options, **values),
-            prior=None if prior is None else location(prior),
-            start_from=None if start_from is None else location(start_from),
+            prior=location_given(prior), start_from=location_given(start_from),
             on_report=on_report, on_fault=on_fault, on_save=on_save, stop=stop, on_predicted=on_predicted,
             on_query=on_query,
         )  # fmt: skip

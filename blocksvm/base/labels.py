@@ -188,12 +188,8 @@ class Coding:
     @cached_property
     def sets(self) -> bool:
         """``y`` is the place of the row's set of labels in the source's table, or -1."""
-        return (
-            not self.real
-            and self.source_labels is not None
-            and len(self.source_labels) > 0
-            and kind_of(self.source_labels[0]) == SETS
-        )
+        table = self.source_labels or ()
+        return not self.real and len(table) > 0 and kind_of(table[0]) == SETS
 
     @cached_property
     def by_kernel(self) -> bool:
@@ -332,9 +328,7 @@ def numbers_of(y: np.ndarray) -> np.ndarray:
     """Labels (n,) of any type as float64; InputError for what are no real numbers, and for whole ones that become
     another one."""
     try:
-        if y.dtype.kind == "c" or any(
-            isinstance(label, complex) for label in (y.tolist() if y.dtype == object else ())
-        ):
+        if y.dtype.kind == "c" or any(isinstance(one, complex) for one in (y.tolist() if y.dtype == object else ())):
             raise TypeError
         numbers = y.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:

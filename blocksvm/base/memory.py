@@ -85,9 +85,8 @@ class TooLittleMemory(InputError):
 
 def too_small(total: int, what: str, least: int) -> InputError:
     """The error where it is known how many bytes ``what`` takes at least."""
-    return InputError(
-        f"{option('memory', Bytes(total))} is too small for {what}; give {option('memory', Bytes(least))} or more"
-    )
+    given, need = (option("memory", Bytes(n)) for n in (total, least))
+    return InputError(f"{given} is too small for {what}; give {need} or more")
 
 
 @dataclass

@@ -53,9 +53,7 @@ class Setting:
             return f"{text} (required, unless it follows from the rows)"
         if self.default is None or self.default is False or "default" in text:
             return text
-        return text + (
-            f" (default {self.default:g})" if isinstance(self.default, float) else f" (default {self.default})"
-        )
+        return f"{text} (default {self.default:{'g' if isinstance(self.default, float) else ''}})"
 
     def checked(self, value):
         """The value in its kind; InputError where it is of another kind or out of range.  None stays None."""

@@ -36,7 +36,6 @@ above its --tol (the model is written), 130 interrupted, 1 anything else"""
 
 
 def overview() -> str:
-    """The list of commands, a line each."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {what}" for name, what in COMMANDS.items()]
     return "\n".join(["usage: blocksvm COMMAND ... (blocksvm COMMAND --help says more)", "", *lines, "", STATUS])

@@ -60,7 +60,6 @@ class Stored(argparse.Action):
 
     @property
     def complete(self) -> dict[str, str]:
-        """As shtab asks for it."""
         if not FILES.search(str(self.metavar or "")):
             raise AttributeError("complete")
         import shtab
@@ -165,14 +164,11 @@ class Parser(argparse.ArgumentParser):
         """What is said of an option that is not known."""
         if sentence := self.refusal(flag):
             return sentence
-        answer = FOREIGN_OPTIONS.get(flag) or FOREIGN_OPTIONS.get("--" + flag[2:].replace("-", "_"))
-        return f"{flag}: no such option here; {answer or self._meant(flag)}"
-
-    def _meant(self, flag: str) -> str:
-        """The option of this command that may have been meant."""
         names = {name.lstrip("-").lower(): name for name in self._option_string_actions}
         close = nearest(flag.lstrip("-").lower(), names)
-        return f"did you mean {names[close]}?" if close else f"{self.prog} --help lists those that there are"
+        meant = f"did you mean {names[close]}?" if close else f"{self.prog} --help lists those that there are"
+        answer = FOREIGN_OPTIONS.get(flag) or FOREIGN_OPTIONS.get("--" + flag[2:].replace("-", "_"))
+        return f"{flag}: no such option here; {answer or meant}"
 
     def _check_value(self, action, value):
         if action.choices is not None and value not in action.choices:
@@ -252,9 +248,8 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequ
             return _fail(prog, "interrupted", 130)  # while numpy was imported, which takes any error for its own
         if (error.name or "").partition(".")[0] == "blocksvm":
             raise
-        return _fail(
-            prog, f"a library cannot be loaded ({error}); install it again, or give the command more memory", 1
-        )
+        text = f"a library cannot be loaded ({error}); install it again, or give the command more memory"
+        return _fail(prog, text, 1)
     except OutputClosed:
         return 0  # whoever read our output has seen enough
     except RuntimeError as error:

@@ -78,7 +78,6 @@ def history_text(meta: StoreMeta) -> str:
 
 
 def structure_lines(meta: StructureMeta, n_bytes: int) -> list[tuple[str, str]]:
-    """Of a model of outputs with structure."""
     labels, certificate = meta.labels, meta.certificate
     gap = f"relative gap {certificate.rel_gap:.3e}, primal {certificate.primal:.10g}" if certificate else None
     lines = [
@@ -95,7 +94,6 @@ def structure_lines(meta: StructureMeta, n_bytes: int) -> list[tuple[str, str]]:
 
 
 def store_lines(meta: StoreMeta, n_bytes: int) -> list[tuple[str, str]]:
-    """Of a store."""
     nnz = meta.n_nonzeros
     text = sum(source.text_bytes for source in meta.sources)
     names, settings = [source.name for source in meta.sources], as_json(meta.settings)
@@ -111,10 +109,7 @@ def store_lines(meta: StoreMeta, n_bytes: int) -> list[tuple[str, str]]:
         ("made from", f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''} ({megabytes(text)} of text)"),
         *([("changed", history_text(meta))] if meta.history else []),
         *(("note", note) for note in meta.notes),
-        (
-            "settings",
-            ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None),
-        ),
+        ("settings", ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)),
         ("fingerprint", meta.fingerprint),
     ]
 
@@ -130,7 +125,6 @@ def linear_lines(kind: str, meta: RunMeta, n_bytes: int) -> list[tuple[str, str]
 
 
 def checkpoint_lines(meta: CheckpointMeta, n_bytes: int) -> list[tuple[str, str]]:
-    """Of the state of a run."""
     progress = meta.progress
     position = f"outer iteration {progress['outer']}, {number_of(progress['visit'], 'block')} visited in it"
     return [*linear_lines("checkpoint", meta, n_bytes), ("position", position)]
@@ -175,12 +169,7 @@ def certificate_text(certificate: CertificateMeta) -> str:
     return f"{gap}, primal {certificate.primal:.10g}"
 
 
-LINES = {
-    "store": store_lines,
-    "structure": structure_lines,
-    "checkpoint": checkpoint_lines,
-    "model": model_lines,
-}
+LINES = {"store": store_lines, "structure": structure_lines, "checkpoint": checkpoint_lines, "model": model_lines}
 
 
 def description_lines(kind: str, meta: Description, n_bytes: int) -> list[tuple[str, str]]:

@@ -97,7 +97,6 @@ def cluster_of(options):
 
 
 def is_on_cluster(options) -> bool:
-    """Options name a cluster."""
     if options.cluster is None:
         for name in ("security", "cluster_timeout"):
             if getattr(options, name, None) is not None:

@@ -17,7 +17,7 @@ from blocksvm.base.memory import TooLittleMemory
 from blocksvm.base.threads import Threads
 from blocksvm.cli.options import cluster_of, resumes
 from blocksvm.cli.train_table import TrainDisplay, train_summary
-from blocksvm.files.paths import Location, location
+from blocksvm.files.paths import Location, location, location_given
 from blocksvm.model.model_file import describe_model
 from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import InitialModels
@@ -43,9 +43,7 @@ class Session:
         """start: as ``start_of`` has it."""
         self.options = options
         self.continued, self.begin = start
-        self.settings = settings
-        self.outputs = outputs
-        self.stop = stop
+        self.settings, self.outputs, self.stop = settings, outputs, stop
         self.cluster = cluster_of(options)
         self.end: dict = {}
 
@@ -63,7 +61,8 @@ class Session:
         with ExitStack() as stack:
             source = stack.enter_context(Store(options.store))
             valid = stack.enter_context(Store(options.valid)) if options.valid else None
-            resume = self._resume()
+            checkpoint = self.outputs.get("checkpoint")
+            resume = describe_checkpoint(checkpoint) if resumes(options, checkpoint) else None
             may = self.cluster is None and may_be_grouped(source, self.settings)
             if may and (must_be_grouped(source, self.settings) if resume is None else is_of_a_group(resume, source)):
                 return self._run_in_groups(source, resume, began)
@@ -77,19 +76,12 @@ class Session:
                 print(f"note: {plan.held_out.note}", file=sys.stderr)
             display = TrainDisplay(sys.stderr, options.quiet)
             writers = [display.show]
-            checkpoint = self.outputs.get("checkpoint")
             make: Callable[..., OuterLoop] = OuterLoop
             if self.cluster is not None:
                 from blocksvm.cluster.loop import cluster_loop
 
                 make = partial(cluster_loop, cluster=self.cluster)
-            loop = make(
-                plan,
-                Watch(lambda event: [write(event) for write in writers], self.stop),
-                checkpoint=checkpoint and Checkpoint(checkpoint, options.checkpoint_seconds),
-                warm_start=self.begin,
-                began=began,
-            )
+            loop = self._loop(plan, writers, began, make, self.begin)
             if "log" in self.outputs:
                 writers.append(self._open_trace(stack, resume))
             writers.append(self._remember)
@@ -111,8 +103,14 @@ class Session:
                 lines += self._written()
         return result, lines
 
+    def _loop(self, plan: Plan, writers: list, began: float, make=OuterLoop, warm_start=None) -> OuterLoop:
+        """The loop of a plan, whose events go to all ``writers``."""
+        watch, checkpoint = Watch(lambda event: [write(event) for write in writers], self.stop), None
+        if "checkpoint" in self.outputs:
+            checkpoint = Checkpoint(self.outputs["checkpoint"], self.options.checkpoint_seconds)
+        return make(plan, watch, checkpoint=checkpoint, warm_start=warm_start, began=began)
+
     def _written(self) -> list[str]:
-        """Lines on the model that was written."""
         path, sparse = self.outputs["model"], describe_model(self.outputs["model"]).sparse
         lines = [f"model written to {path} ({path.stat().st_size / 1e6:.1f} MB)"]
         if sparse is not None and sparse.n_dropped:
@@ -145,12 +143,8 @@ class Session:
                 display = TrainDisplay(sys.stderr, options.quiet)
                 if not options.quiet:
                     print(f"classes {first + 1:,} to {first + plan.solver.n_vectors:,} of {k:,}", file=sys.stderr)
-                loop = OuterLoop(
-                    plan,
-                    Watch(lambda event, show=display.show: (show(event), self._remember(event)), self.stop),
-                    checkpoint=checkpoint and Checkpoint(checkpoint, options.checkpoint_seconds),
-                    began=began if plan.resume else time.perf_counter() - groups.seconds,
-                )
+                begun = began if plan.resume else time.perf_counter() - groups.seconds
+                loop = self._loop(plan, [display.show, self._remember], begun)
                 with display:
                     result = loop.run()
                 if result.status == "interrupted":
@@ -169,7 +163,7 @@ class Session:
             print(f"note: {text}", file=sys.stderr)
 
     def _plan(self, source: Store, valid: Store | None, resume: CheckpointMeta | None) -> Plan:
-        initial_models = InitialModels(source, self.continued, _path(self.options.prior))
+        initial_models = InitialModels(source, self.continued, location_given(self.options.prior))
         make: Callable[..., Plan] = Plan
         if self.cluster is not None:
             from blocksvm.cluster.plan import ClusterPlan as make
@@ -206,25 +200,14 @@ class Session:
 
         def show(event: dict) -> None:
             if event["event"] == "outer":
-                line.show(
-                    f"calibrating: outer iteration {event['outer']}, {event['classes_done']} of {FOLDS} folds done"
-                )
+                done = f"{event['classes_done']} of {FOLDS} folds done"
+                line.show(f"calibrating: outer iteration {event['outer']}, {done}")
 
-        calibration = calibrated(
-            source, self.settings, self.options.calibrate, show, self.stop, Threads(self.options.threads)
-        )
+        threads = Threads(self.options.threads)
+        calibration = calibrated(source, self.settings, self.options.calibrate, show, self.stop, threads)
         line.close()
         return calibration
 
     def _remember(self, event: dict) -> None:
         if event["event"] == "end":
             self.end = event
-
-    def _resume(self) -> CheckpointMeta | None:
-        """The description of the checkpoint to go on from, if there is one."""
-        checkpoint = self.outputs.get("checkpoint")
-        return describe_checkpoint(checkpoint) if resumes(self.options, checkpoint) else None
-
-
-def _path(name: str | None) -> Location | None:
-    return None if name is None else location(name)

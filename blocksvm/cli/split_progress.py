@@ -16,8 +16,7 @@ class SplitDisplay:
 
     def __init__(self, stream, quiet: bool):
         self.line = Line(stream, quiet)
-        self.quiet = quiet
-        self.stream = stream
+        self.quiet, self.stream = quiet, stream
         self.began = time.perf_counter()
         self.phase = ""
         self.rows, self.text, self.part = Pace(), Pace(), Pace()

@@ -10,7 +10,6 @@ OF_EACH = ("mistakes", "squared_errors", "cumulative_cost")
 
 
 def described(learner) -> str:
-    """A learner with its settings."""
     settings = shown(learner.runner.settings)
     return f"{learner.name}{f' ({settings})' if settings else ''}"
 
@@ -39,8 +38,7 @@ class StreamDisplay:
     FIRST, LEAST, MOST = 14, 12, 80  # of several learners: the column of rows, a learner's least one, a whole line
 
     def __init__(self, stream, quiet: bool):
-        self.stream = stream
-        self.quiet = quiet
+        self.stream, self.quiet = stream, quiet
         self.ranked = False
         self.rows = 0
         self.pace = Pace()
@@ -59,9 +57,8 @@ class StreamDisplay:
         self.rows_before, self.nonzeros_before = before.rows, stream.nonzeros
         names = ", ".join("standard input" if name == "-" else name for name in inputs[:3])
         learners = "; ".join(map(described, stream.learners))
-        place = (
-            "a table of ids that grows" if settings.bits is None else f"ids hashed to {1 << settings.bits:,} features"
-        )
+        bits = settings.bits
+        place = "a table of ids that grows" if bits is None else f"ids hashed to {1 << bits:,} features"
         plan = ", ".join(f"{name} {megabytes(n)}" for name, n in stream.plan().items())
         self._print(f"{names}{', ...' if len(inputs) > 3 else ''}: {learners}; {place}")
         self._print(f"memory at most {megabytes(settings.memory)}: {plan}")
@@ -118,13 +115,10 @@ class StreamDisplay:
         self._print(f"skipped: {sentence}")
 
     def summary(self, stream) -> list[str]:
-        """The lines that end a stream."""
         report = stream.report()
         rows, nonzeros = report.rows - self.rows_before, stream.nonzeros - self.nonzeros_before
-        per_second = self.pace.of(report.seconds, rows)
-        pace = (
-            f" ({per_second:,.0f} rows/s, {per_second * nonzeros / rows / 1e6:.1f} M nonzeros/s)" if per_second else ""
-        )
+        speed = self.pace.of(report.seconds, rows)
+        pace = f" ({speed:,.0f} rows/s, {speed * nonzeros / rows / 1e6:.1f} M nonzeros/s)" if speed else ""
         of_all = f"of all {number_of(report.rows, 'row')}: " if self.rows_before else ""
         loss = loss_text(
             report.rows, report.cumulative_loss, report.mistakes, report.squared_errors, report.cumulative_cost

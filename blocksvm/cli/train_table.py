@@ -25,8 +25,7 @@ class TrainDisplay:
     """
 
     def __init__(self, stream, quiet: bool):
-        self.stream = stream
-        self.quiet = quiet
+        self.stream, self.quiet = stream, quiet
         self.line = Line(stream, quiet) if stream.isatty() else None  # what is being done, below the rows
         self.foreseen = False
         self.columns: list[str] = []  # from the first row on
@@ -207,7 +206,6 @@ def held_out(event: dict) -> str:
 
 
 def train_summary(result) -> list[str]:
-    """The lines that end a training run."""
     ends = {
         "converged": "converged",
         "rounding": "ended by the rounding of double precision",
@@ -217,21 +215,19 @@ def train_summary(result) -> list[str]:
         "interrupted": "interrupted",
     }
     outer = f"{number_of(result.outer, 'outer iteration')}, {result.seconds:.1f}s"
-    certificate = result.certificate
+    certificate, end = result.certificate, f"{ends[result.status]} after {outer}"
     if certificate is None:
-        return [f"{ends[result.status]} after {outer}"]
+        return [end]
     lines = []
     if certificate.primal is None:
-        lines.append(f"{ends[result.status]} after {outer.replace('outer iteration', 'epoch')}")
+        lines.append(end.replace("outer iteration", "epoch"))
     elif certificate.rel_gap is not None:
         lines.append(
-            f"{ends[result.status]} after {outer}: certified relative gap {certificate.rel_gap:.2e} "
+            f"{end}: certified relative gap {certificate.rel_gap:.2e} "
             f"(primal {certificate.primal:.10g}, dual {certificate.dual:.10g})"
         )
     else:
-        lines.append(
-            f"{ends[result.status]} after {outer}: primal {certificate.primal:.10g} (no dual: this method has none)"
-        )
+        lines.append(f"{end}: primal {certificate.primal:.10g} (no dual: this method has none)")
     if certificate.accuracy is not None:
         lines.append(f"accuracy on the training rows {certificate.accuracy:.4f}")
     elif certificate.rmse is not None:

@@ -38,10 +38,10 @@ from blocksvm.conversion.split_settings import SPLIT
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.files.output import check_output, scratch_folder, temporary_folder
 from blocksvm.files.paths import READ_AHEAD, Location, is_url, location, one_run
-from blocksvm.formats import AUTO, cut_between_records, get_format, remarks, settled
+from blocksvm.formats import AUTO, cut_between_records, get_format, said_of_columns, settled
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
 from blocksvm.formats.file_reader import inputs_given, inputs_of
-from blocksvm.formats.format import EXPANSION, Reader, ReaderOptions
+from blocksvm.formats.format import EXPANSION, ReaderOptions
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit, TextSource
 from blocksvm.kernels.shuffle import gather_rows, row_keys
@@ -101,10 +101,8 @@ class SplitSettings:
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe by which text becomes features."""
-        return Recipe(
-            self.format, self.duplicates, self.bits, self.normalize, self.dtype, self.options, self.idf, self.scale
-        )
+        made = self.format, self.duplicates, self.bits, self.normalize, self.dtype
+        return Recipe(*made, self.options, self.idf, self.scale)
 
 
 @dataclass(frozen=True)
@@ -118,32 +116,18 @@ class SplitProgress:
     seconds: float
 
 
-def split_rows(
-    inputs: str | Path | Iterable[str | Path],
-    store: str | Path,
-    settings: SplitSettings = SplitSettings(),
-    holdout_store: str | Path | None = None,
-    progress: Callable[[SplitProgress], None] | None = None,
-) -> StoreMeta:
-    """Convert text to a store (and a second one of held-out rows); returns the store's description.
-
-    inputs: a path or several, plain or compressed, or "-" for standard input, or a table; progress is called with a
-    ``SplitProgress`` after each piece.  Raises InputError for anything wrong with them, for outputs that exist (without
-    ``overwrite``) or cannot be written, and where memory or disk space do not suffice.  Nothing is left over after an
-    error.
-    """
+def split_rows(inputs: str | Path | Iterable[str | Path], store: str | Path,
+               settings: SplitSettings = SplitSettings(), holdout_store: str | Path | None = None,
+               progress: Callable[[SplitProgress], None] | None = None) -> StoreMeta:  # fmt: skip
+    """``api.files.write_store`` with settings that are made already; returns the store's description."""
     names = inputs_given(inputs)
     if isinstance(names, list):
         return _convert(names, None, store, settings, holdout_store, progress)
     return _convert(["-"], None, store, settings, holdout_store, progress, table=names)
 
 
-def store_batches(
-    batches: Iterable[RowBatch],
-    store: str | Path,
-    settings: SplitSettings = SplitSettings(),
-    holdout_store: str | Path | None = None,
-) -> StoreMeta:
+def store_batches(batches: Iterable[RowBatch], store: str | Path, settings: SplitSettings = SplitSettings(),
+                  holdout_store: str | Path | None = None) -> StoreMeta:  # fmt: skip
     """A store of rows that come in batches, as ``split`` makes one of text; returns the store's description."""
     return _convert([], batches, store, settings, holdout_store, None, None)
 
@@ -173,32 +157,18 @@ def settings_of_store(
     with open_hdf5(path, "store") as file:
         meta = read_meta(file)
     recipe, saved = meta.recipe, meta.settings
-    stored = {
-        "seed": saved.seed,
-        "keep_order": saved.order == "stored",
-        "dtype": recipe.dtype,
-        "normalize": recipe.normalize,
-        "min_count": saved.min_count,
-        "top_features": saved.top_features,
-        "format": recipe.format,
-        "bits": recipe.bits,
-        "duplicates": recipe.duplicates,
-        "idf": recipe.idf,
-        "scale": recipe.scale,
-    }
+    stored: dict = {name: getattr(recipe if hasattr(recipe, name) else saved, name, None) for name in COMMON}
+    stored["keep_order"] = saved.order == "stored"
     if like:
         stored |= {name: requested.get(name) for name in OF_PLACES}
-    for name, value in requested.items():
-        if value is not None and value != stored[name] and not (name == "format" and AUTO in (value, stored[name])):
+    free = {"format"} if AUTO in (requested.get("format"), stored["format"]) else set()
+    free |= {*OF_INPUTS, *OF_LINES}
+    for name, value in (*requested.items(), *options.items()):
+        before = stored[name] if name in requested else recipe.options.get(name)
+        if value is not None and value != before and name not in free:
             raise InputError(
-                f"{path}: was split with {option(name, stored[name])}, but {value} is given now; leave it out, or "
-                "split all rows anew"
-            )
-    for name, value in options.items():
-        if value is not None and value != recipe.options.get(name) and name not in OF_INPUTS + OF_LINES:
-            raise InputError(
-                f"{path}: was split with {option(name, recipe.options.get(name))}, but {value} is given now; leave it "
-                "out, or split all rows anew"
+                f"{path}: was split with {option(name, before)}, but {value} is given now; leave it out, or split all "
+                "rows anew"
             )
     if stored["format"] == AUTO and requested.get("format"):
         stored["format"] = requested["format"]
@@ -209,13 +179,9 @@ def settings_of_store(
         return settings_from(stored, **machine, options=merge_options(recipe.options, options))
 
 
-def extend(
-    inputs: list[str],
-    store: str | Path,
-    settings: SplitSettings | None = None,
-    progress: Callable[[SplitProgress], None] | None = None,
-    once: bool = False,
-) -> tuple[StoreMeta, list[str]]:
+def extend(inputs: list[str], store: str | Path, settings: SplitSettings | None = None,
+           progress: Callable[[SplitProgress], None] | None = None,
+           once: bool = False) -> tuple[StoreMeta, list[str]]:  # fmt: skip
     """Add the rows of some text to a store; returns the store's new description, and the inputs that were skipped.
 
     inputs: as ``split`` takes them; settings: those of the store (``settings_of_store``, the default); once: inputs
@@ -267,16 +233,11 @@ def _convert(inputs, batches, store, settings: SplitSettings, holdout_store, pro
 
 
 class _Split:
-    """One conversion under way."""
-
     def __init__(self, inputs, batches, outputs, settings: SplitSettings, temp: Path, progress, existing, table):
         self.inputs = inputs
         self.table = table  # in memory, which is read in the place of standard input
         self.batches = batches  # rows that come from elsewhere than the inputs, or None
-        self.outputs = outputs
-        self.settings = settings
-        self.temp = temp
-        self.progress = progress
+        self.outputs, self.settings, self.temp, self.progress = outputs, settings, temp, progress
         self.existing: ExistingRows | None = existing  # rows that the first of the outputs has already
         self.recipe = settings.recipe
         self.known = None  # the factors by which rows are weighed as they are read
@@ -402,17 +363,12 @@ class _Split:
             n = len(self.left_out)
             described |= {"features_left_out": n, "more_left_out": n >= self.most_left_out}
         if old is None:
+            same = ("seed", "top_features", "duplicates", "normalize", "dtype", "holdout", *FACTORS)
             described["settings"] = StoreSettingsMeta(
                 order="stored" if settings.keep_order else "shuffled",
-                seed=settings.seed,
                 min_count=destination.min_count,
-                top_features=settings.top_features,
-                duplicates=settings.duplicates,
-                normalize=settings.normalize,
-                dtype=settings.dtype,
-                holdout=settings.holdout,
                 weights=None if settings.weights is None else str(settings.weights),
-                **{name: getattr(self.recipe, name) for name in FACTORS},
+                **{name: getattr(settings, name) for name in same},
             )
             described["recipe"] = self.recipe.without(OF_INPUTS)
             counted_on = settings.like if settings.like is not None else self.outputs[0]
@@ -441,15 +397,17 @@ class _Split:
     def _report(self, phase: str, fraction: float | None) -> None:
         if self.progress is not None:
             text_bytes = sum(source.text_bytes for source, _ in self.sources)
-            self.progress(
-                SplitProgress(phase, self.rows - self.first, text_bytes, fraction, time.perf_counter() - self.began)
-            )
+            seconds = time.perf_counter() - self.began
+            self.progress(SplitProgress(phase, self.rows - self.first, text_bytes, fraction, seconds))
 
     def _read(self, pool: ThreadPoolExecutor) -> Generator[RowBatch, None, None]:
         """Batches of the inputs' rows, in their order."""
         settings = self.settings
         with inputs_of(self.inputs if self.table is None else self.table, self.recipe) as text:
-            reader = self._reader(text)
+            self.recipe = settled(text, self.recipe, settings.memory)
+            if self.existing is None:
+                self.notes = said_of_columns(self.recipe)[1]
+            reader = reader_of(ReaderOptions(self.recipe, named=True, offers=OFFERS, factors=self.known))
             if settings.skip_bad:
                 cut_between_records(text, self.recipe)
             # pieces are cut so that their rows fit in what is planned for text
@@ -457,14 +415,9 @@ class _Split:
             limit = LineLimit.share(settings.memory, int(20 * (settings.n_jobs + 2) / share))
             n_bytes = int(share * self.piece_bytes)
             with closing(text.pieces(n_bytes, limit)) as pieces:
+                stored = partial(as_stored, dtype=settings.dtype)
                 batches = parsed_in_order(
-                    reader,
-                    pieces,
-                    pool,
-                    settings.n_jobs,
-                    n_bytes,
-                    stored=partial(as_stored, dtype=settings.dtype),
-                    skip_bad=settings.skip_bad,
+                    reader, pieces, pool, settings.n_jobs, n_bytes, stored=stored, skip_bad=settings.skip_bad
                 )
                 with closing(batches):
                     for batch in batches:
@@ -506,15 +459,7 @@ class _Split:
             )
         return replace(batch, weights=self.weights.take(len(batch)))
 
-    def _reader(self, text) -> Reader:
-        """The reader of the format that was chosen, or that the text looks like."""
-        self.recipe = settled(text, self.recipe, self.settings.memory)
-        if self.existing is None:
-            self.notes = remarks(self.recipe)
-        return reader_of(ReaderOptions(self.recipe, named=True, offers=OFFERS, factors=self.known))
-
     def _distribute(self, batch: RowBatch, destinations: list[Destination]) -> None:
-        """Send the rows of a batch to their store."""
         settings = self.settings
         n = len(batch)
         if n == 0:
@@ -537,7 +482,6 @@ class _Split:
 
 
 def rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
-    """The rows of a batch in ``order``."""
     lengths = np.empty(len(order), np.int64)
     nnz = int(np.diff(batch.indptr)[order].sum())
     ids = np.empty(nnz, np.int64)

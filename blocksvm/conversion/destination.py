@@ -73,25 +73,14 @@ class Destination:
     are multiplied by, or None; selection: which features it keeps, None: all.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        n_bytes: int,
-        spool: Spool,
-        placer: ThreadPoolExecutor,
-        dtype: str,
-        min_count: int,
-        existing: ExistingRows | None = None,
-        factors: StoreFactors | None = None,
-        selection: Selection | None = None,
-    ):
+    def __init__(self, path: Path, n_bytes: int, spool: Spool, placer: ThreadPoolExecutor, dtype: str, min_count: int,
+                 existing: ExistingRows | None = None, factors: StoreFactors | None = None,
+                 selection: Selection | None = None):  # fmt: skip
         """n_bytes: for the table and the rows of ``spool`` together; what the table does not take holds rows; placer:
         the thread in which rows are added to the shuffle while the features of the next ones are numbered."""
-        self.path = path
-        self.n_bytes = n_bytes
+        self.path, self.n_bytes = path, n_bytes
         self.table = IdTable(n_bytes - spool.memory)
-        self.spool = spool
-        self.placer = placer
+        self.spool, self.placer = spool, placer
         self.placing: Future | None = None
         self.dtype = np.dtype(dtype)
         self.min_count = min_count
@@ -99,9 +88,7 @@ class Destination:
         self.names: NameTable | None = None
         self.ones = True
         self.weighted = False
-        self.existing = existing
-        self.factors = factors
-        self.selection = selection
+        self.existing, self.factors, self.selection = existing, factors, selection
         self.order = np.empty(0, np.int32)  # of the features' positions, once it is written
         if existing is not None:
             self._take_over(existing)
@@ -217,9 +204,7 @@ class Destination:
         if self.factors is not None:
             factors, described = self.factors.by_feature, described | {"idf_fingerprint": self.factors.fingerprint}
         self.order = order
-        return writer.finish(
-            len(order), lambda start, stop: known[order[start:stop]], described, labels, names, factors
-        )
+        return writer.finish(len(order), lambda a, b: known[order[a:b]], described, labels, names, factors)
 
     def ids(self) -> np.ndarray:
         """Those of its features, once it is written."""
@@ -241,7 +226,7 @@ def in_key_order(spool: Spool, layout: RowOrder) -> Iterator[Callable[[], Spoole
         if size == 0:
             continue
         if size <= layout.bucket_bytes or spool.skipped + spool.bits > 48:
-            yield partial(load_bucket, spool, bucket)
+            yield lambda bucket=bucket: join(list(spool.read(bucket)))
             continue
         bits = int(min(8, np.ceil(np.log2(size / layout.bucket_bytes)) + 1))
         # files of its own, as those of another bucket may not have been read yet
@@ -250,11 +235,6 @@ def in_key_order(spool: Spool, layout: RowOrder) -> Iterator[Callable[[], Spoole
         for rows in spool.read(bucket):
             finer.add(rows)
         yield from in_key_order(finer, layout)
-
-
-def load_bucket(spool: Spool, bucket: int) -> SpooledRows:
-    """The rows of a bucket."""
-    return join(list(spool.read(bucket)))
 
 
 def in_stored_order(spool: Spool, layout: RowOrder) -> Iterator[Callable[[], SpooledRows]]:
@@ -284,10 +264,8 @@ def _renumbered(loaded: SpooledRows, numbering: Numbering):
     nnz = renumber_rows(entries, order, numbering.new_index, lengths, indices, values, sq_norms, keys)
     if numbering.factors is not None:
         row_ends = np.append(0, np.cumsum(lengths))
-        single = values.dtype == np.float32
-        done = weigh_rows(
-            row_ends, indices, indices, values, numbering.factors, numbering.layout.l2, single, sq_norms, NONE
-        )
+        single, l2 = values.dtype == np.float32, numbering.layout.l2
+        done = weigh_rows(row_ends, indices, indices, values, numbering.factors, l2, single, sq_norms, NONE)
         if done < n:
             number = int(loaded.numbers[order[done]]) + 1
             raise InputError(f"row {number}: {BEYOND.format(values.dtype)}")

@@ -80,7 +80,6 @@ class ExistingRows:
         self.close()
 
     def close(self) -> None:
-        """Close the store, and let others change it."""
         self.store.close()
         if self.lock is not None:
             self.lock.close()

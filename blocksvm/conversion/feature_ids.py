@@ -84,7 +84,6 @@ class IdTable:
             self._hash()
 
     def _hash(self) -> None:
-        """Make it a hash table."""
         self._leave_small()
         self.slots = np.full(max(8192, 2 * self.n_known), -1, np.int32)
         rebuild_slots(self.slots, self.known, self.n_known)
@@ -243,7 +242,6 @@ class IdIndex:
         return 4 * max(0, len(self.slots) - self.n_slots)
 
     def fill(self, pieces) -> IdIndex:
-        """Take ids from (start, ids) pieces."""
         for start, ids in pieces:
             self.known[start : start + len(ids)] = ids
         n, n_small = len(self.known), int(self.known.max(initial=-1)) + 1

@@ -56,16 +56,10 @@ def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int,
             future.cancel()
 
 
-def parsed_in_order(
-    reader: Reader,
-    pieces: Iterable[TextPiece | RowPiece],
-    pool: ThreadPoolExecutor,
-    ahead: int,
-    piece_bytes: int,
-    longest: float = math.inf,
-    stored: Callable[[RowBatch], Any] = lambda batch: batch,
-    skip_bad: bool = False,
-) -> Generator[Any, None, None]:
+def parsed_in_order(reader: Reader, pieces: Iterable[TextPiece | RowPiece], pool: ThreadPoolExecutor, ahead: int,
+                    piece_bytes: int, longest: float = math.inf,
+                    stored: Callable[[RowBatch], Any] = lambda batch: batch,
+                    skip_bad: bool = False) -> Generator[Any, None, None]:  # fmt: skip
     """Batches of the pieces' rows, in their order, parsed by a pool that is at most so many ``ahead``.
 
     piece_bytes: of a piece; one of a longer line has memory of its own.  longest: a piece of more bytes is parsed by

@@ -60,12 +60,8 @@ class Spool:
     def __init__(
         self, folder: Path, bits: int, memory: int, writer: ThreadPoolExecutor, skipped: int = 0, name: str = "rows"
     ):
-        self.folder = folder
-        self.name = name
-        self.writer = writer
-        self.bits = bits
-        self.skipped = skipped
-        self.memory = memory
+        self.folder, self.name, self.writer, self.bits = folder, name, writer, bits
+        self.skipped, self.memory = skipped, memory
         self.held: list[list[SpooledRows]] = [[] for _ in range(1 << bits)]
         self.held_bytes = 0
         self.writing: Future | None = None
@@ -76,7 +72,6 @@ class Spool:
         self.n_nonzeros = 0
 
     def add(self, rows: SpooledRows) -> None:
-        """Distribute rows."""
         buckets = 1 << self.bits
         n = len(rows.numbers)
         if n == 0:
@@ -117,9 +112,8 @@ class Spool:
     def _spill(self) -> None:
         """Begin to write what is held, when the last time's is written."""
         self.settle()
-        require_space(
-            self.folder, self.held_bytes, "the external shuffle", f"name a larger folder with {option('temp')}"
-        )
+        cure = f"name a larger folder with {option('temp')}"
+        require_space(self.folder, self.held_bytes, "the external shuffle", cure)
         self.writing = self.writer.submit(self._append, self.held)
         self.writing_bytes, self.held_bytes = self.held_bytes, 0
         self.held = [[] for _ in self.held]

@@ -54,7 +54,6 @@ class Minimiser(Estimator):
     numbered_from = WIDE
 
     def _solver_settings(self, source: Source) -> dict:
-        """The solver's settings."""
         settings = {name: getattr(self, name) for name in self.solver_settings.names() if hasattr(self, name)}
         settings["class_weight"] = self._class_weight(source)
         if self.losses:

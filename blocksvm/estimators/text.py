@@ -22,6 +22,7 @@ from blocksvm.base.memory import MEMORY
 from blocksvm.conversion.convert import extend, settings_of_store
 from blocksvm.conversion.split_settings import SPLIT
 from blocksvm.estimators.estimator import Estimator, documented
+from blocksvm.files.input import names_of_inputs
 from blocksvm.files.output import TemporaryFolder
 from blocksvm.formats.choices import TEXT
 from blocksvm.formats.file_reader import texts_of
@@ -55,12 +56,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
                  min_count=1, idf="none", normalize="l2", class_weight=None, fit_intercept=True, intercept_scaling=1.0,
                  tol=1e-3, max_iter=1000, random_state=None, memory=None, temp=None,
                  n_jobs=None):  # fmt: skip
-        self.loss, self.C = loss, C
-        self.ngrams, self.case, self.accents, self.bits = ngrams, case, accents, bits
-        self.min_count, self.idf, self.normalize = min_count, idf, normalize
-        self.class_weight, self.fit_intercept, self.intercept_scaling = class_weight, fit_intercept, intercept_scaling
-        self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
-        self.memory, self.temp, self.n_jobs = memory, temp, n_jobs
+        Estimator._set(self, locals())
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -69,8 +65,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(self, X, y=None, sample_weight=None):
-        """Train on texts X, a list of strings, with labels y (n,), or sets of them (tuples), and weights (n,); or on
-        paths of files of texts with labels, in any format.  Raises ValueError for what is wrong with them."""
+        """Train on texts X, a list of strings, with labels y (n,), or sets of them (tuples), and weights (n,); or,
+        without y, on files of texts with labels, in any format, X a path or a list of such.  Raises ValueError for what
+        is wrong with them."""
         rows = self._texts(X, y)
         settings = {name: getattr(self, name) for name in OF_ROWS} | ({} if y is None else {"text": "text"})
         fitted = fit_table(rows, sample_weight, self._settings() | settings | {"temp": self.temp}, {})
@@ -89,7 +86,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             names = self._path(f"{self._parts}.arrow")
             with pa.ipc.new_file(names, rows.schema) as file:
                 file.write_table(rows)
-        names = [str(names)] if isinstance(names, str | Path) else list(map(str, names))
+        names = names_of_inputs(names)
         machine = {"memory": self._memory()}
         if sample_weight is not None:
             machine["weights"] = write_weights(self._path("weights.txt"), sample_weight)
@@ -100,7 +97,6 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return self._keep(fitted)
 
     def _settings(self) -> dict:
-        """Those of the run."""
         loss = self.loss.replace("_", "-") if isinstance(self.loss, str) else self.loss
         return {"loss": loss, "C": self.C, "bias": Estimator._bias(self), "class_weight": self.class_weight,
                 "tol": self.tol, "max_outer": self.max_iter, "memory": self._memory(), "seed": Estimator._seed(self),
@@ -130,11 +126,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return table_of_texts(texts, y)
 
     def decision_function(self, X) -> np.ndarray:
-        """(n,) float64 of texts, or of files by their paths, above 0 for the second of two classes; (n, k) of k."""
+        """(n,) float64, above 0 for the second of two classes; (n, k) of k.  X: texts, a list of strings, whatever they
+        say; or files of them, a path, of which several in a list are ``pathlib.Path``s."""
         check_is_fitted(self)
         if isinstance(X, list | tuple) and not X:
             return self.model_.decision_function(X)
-        rows = X if (texts := texts_of(X)) is None or is_path(texts[0]) else table_of_texts(texts)
+        rows = X if (texts := texts_of(X)) is None else table_of_texts(texts)
         return predict_files(self.model_, rows, SCORES, memory=self._memory(), n_jobs=self.n_jobs)
 
     def predict(self, X) -> np.ndarray:
@@ -161,8 +158,3 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             self._folder = TemporaryFolder(self.temp)
             self._path("model.h5").write_bytes(content)
             self.model_ = load_model(self._path("model.h5"))
-
-
-def is_path(name: str) -> bool:
-    """Whether a text is rather the name of a file."""
-    return "\n" not in name and len(name) < 255 and Path(name).is_file()

@@ -38,7 +38,6 @@ class Form:
     named: bool = False
 
     def holds(self, model: Model) -> bool:
-        """Whether the model can be written so."""
         try:
             self.require()
             self.check(model)
@@ -52,11 +51,9 @@ FORMS = {
     "liblinear": Form(liblinear.write, "LIBLINEAR model", liblinear.check),
     "table": Form(weights_table.write, "table", TABLE, named=True),
     "parquet": Form(partial(weights_table.write, parquet=True), "Parquet table", TABLE, named=True),
-    "sklearn": Form(
-        sklearn_models.write, "estimator", sklearn_models.check, sklearn_models.require, named=True
-    ),
+    "sklearn": Form(sklearn_models.write, "estimator", sklearn_models.check, sklearn_models.require, named=True),
     "onnx": Form(onnx.write, "ONNX model", onnx.check, partial(require_library, "onnx", "ONNX")),
-}  # fmt: skip
+}
 ADVISED = ("sklearn", "onnx", "liblinear", "table")
 
 
@@ -79,15 +76,8 @@ def form_of(name: str) -> Form:
     return form
 
 
-def export_model(
-    model: Model | str | Path,
-    path: str | Location,
-    format: str,
-    *,
-    names: str | Path | None = None,
-    overwrite: bool = False,
-    memory: int | str = DEFAULT_MEMORY,
-) -> tuple[str, ...]:
+def export_model(model: Model | str | Path, path: str | Location, format: str, *, names: str | Path | None = None,
+                 overwrite: bool = False, memory: int | str = DEFAULT_MEMORY) -> tuple[str, ...]:  # fmt: skip
     """Write a linear model as other programs read it; returns notes for users of the file.
 
     format: 'liblinear' (its text model), 'table' (CSV of weights by feature id), 'parquet' (the same), 'sklearn' (as
@@ -101,11 +91,8 @@ def export_model(
     form, target = form_of(format), location(path)
     if names is not None and not form.named:
         raise InputError(f"{option('names')}: is for {', '.join(n for n in FORMS if FORMS[n].named)}; leave it out")
-    inputs = [
-        location(name)
-        for name in (getattr(model, "path", model), names)
-        if isinstance(name, str | os.PathLike) and name
-    ]
+    given = getattr(model, "path", model), names
+    inputs = [location(name) for name in given if isinstance(name, str | os.PathLike) and name]
     check_outputs({form.kind: target}, overwrite, inputs)
     budget = Budget(MEMORY.checked(memory))
     if isinstance(model, str | os.PathLike):

@@ -30,13 +30,8 @@ KNOWN_AS = "LIBLINEAR"  # among a loss's names in other programs: of the solvers
 
 def solvers(regressors: bool) -> dict[str, str]:
     """LIBLINEAR's solvers of classifiers, or of regressors, and the loss that each minimises."""
-    losses = {name: get_loss(name) for name in LOSSES}
-    return {
-        solver: name
-        for name, loss in losses.items()
-        if loss.of_numbers == regressors
-        for solver in loss.known_as.get(KNOWN_AS, ())
-    }
+    losses = {name: get_loss(name) for name in LOSSES if get_loss(name).of_numbers == regressors}
+    return {solver: name for name, loss in losses.items() for solver in loss.known_as.get(KNOWN_AS, ())}
 
 
 CLASSIFIERS, REGRESSORS = solvers(regressors=False), solvers(regressors=True)

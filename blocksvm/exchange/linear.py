@@ -102,22 +102,13 @@ def linear_of(model: Model, apart: bool = False) -> Linear:
             )
         else:
             weights = weights * by_feature
-            steps.append(
-                f"the {factor} of the features is in their weights: score values that are not multiplied by it"
-            )
+            steps += [f"the {factor} of the features is in their weights: score values that are not multiplied by it"]
     settings = model.meta.method.settings
+    intercept = np.atleast_1d(np.asarray(model.intercept, dtype=np.float64))
     return Linear(
-        model.feature_ids[order],
-        weights,
-        np.atleast_1d(np.asarray(model.intercept, dtype=np.float64)),
-        model.labels,
-        settings.get("loss") or "hinge",
-        settings.get("multiclass"),
-        notes,
-        tuple(steps),
-        factors,
-        model.meta.columns or 1,
-    )
+        model.feature_ids[order], weights, intercept, model.labels, settings.get("loss") or "hinge",
+        settings.get("multiclass"), notes, tuple(steps), factors, model.meta.columns or 1,
+    )  # fmt: skip
 
 
 def calibration_notes(model: Model) -> tuple[str, ...]:
@@ -145,32 +136,12 @@ def model_of(linear: Linear, origin: str, path: str = "", extra: dict | None = N
         raise InputError(f"{origin}: has the labels {listed(linear.labels)}, of which two are the same")
     k, d = linear.weights.shape
     w = np.concatenate([linear.weights, linear.intercept[:, None]], axis=1)
+    settings = {"loss": linear.loss} | ({"multiclass": linear.multiclass} if linear.multiclass else {})
     meta = {
-        "n_features": d,
-        "n_vectors": k,
-        "bias": 1.0,
-        "n_samples": 0,
-        "fingerprint": None,
-        "store": origin,
-        "method": {
-            "name": "dual-cd",
-            "learner": False,
-            "settings": {"loss": linear.loss} | ({"multiclass": linear.multiclass} if linear.multiclass else {}),
-        },
-        "settings": {"bias": 1.0 if linear.intercept.any() else 0.0},
-        "labels": list(linear.labels),
-        "prior": None,
-        "prior_fingerprint": None,
-        "text": Recipe(dtype="float64"),
-        "values": "float64",
-        "certificate": None,
-        "kernel": None,
-        "status": IMPORTED,
-        "outer": 0,
-        "seconds": 0.0,
-        "passes": [],
-        "set_passes": [],
-        "versions": versions(),
-        **(extra or {}),
-    }
+        "n_features": d, "n_vectors": k, "bias": 1.0, "n_samples": 0, "store": origin, "labels": list(linear.labels),
+        "method": {"name": "dual-cd", "learner": False, "settings": settings},
+        "settings": {"bias": 1.0 if linear.intercept.any() else 0.0}, "text": Recipe(dtype="float64"),
+        "values": "float64", "status": IMPORTED, "outer": 0, "seconds": 0.0, "passes": [], "versions": versions(),
+        **dict.fromkeys(("fingerprint", "prior", "prior_fingerprint", "certificate")), **(extra or {}),
+    }  # fmt: skip
     return make_model(path, linear.ids, w.ravel(), typed(meta, ModelMeta))

@@ -45,15 +45,8 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
             intercepts = np.concatenate([-intercepts, intercepts])
         whole = all(isinstance(label, float | int) and float(label).is_integer() for label in linear.labels)
         whole = whole and max(map(abs, linear.labels)) < 2**63
-        class_labels = (
-            {"classlabels_ints": [int(label) for label in linear.labels]}
-            if whole
-            else {
-                "classlabels_strings": [
-                    label if isinstance(label, str) else label_text(label) for label in linear.labels
-                ]
-            }
-        )
+        texts = [label if isinstance(label, str) else label_text(label) for label in linear.labels]
+        class_labels = {"classlabels_ints": list(map(int, linear.labels))} if whole else {"classlabels_strings": texts}
         node = helper.make_node(
             "LinearClassifier", ["X"], ["label", "scores"], domain="ai.onnx.ml", multi_class=0, post_transform="NONE",
             coefficients=coefficients.ravel().tolist(), intercepts=intercepts.tolist(), **class_labels,

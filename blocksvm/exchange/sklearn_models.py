@@ -132,7 +132,6 @@ def from_estimator(estimator) -> Model:
 
 
 def _labels(classes) -> tuple:
-    """Rising, as numbers or strings."""
     if classes is None:
         return ()
     classes = np.asarray(classes)

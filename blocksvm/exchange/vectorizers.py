@@ -89,7 +89,6 @@ def _of_texts(
 
 
 def _of_dicts(names: list[str]) -> tuple[Any, Any, np.ndarray]:
-    """The same for dicts."""
     from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 
     known = DictVectorizer(sort=False).fit([dict.fromkeys(names, 0.0)])
@@ -105,7 +104,6 @@ def _without_missing(n: int):
 
 
 def _union(steps: list[tuple[str, Any]]):
-    """Their columns side by side."""
     from sklearn.pipeline import FeatureUnion
 
     return steps[0][1] if len(steps) == 1 else FeatureUnion(steps)
@@ -120,11 +118,7 @@ def _scaled(known, everything) -> list[tuple[str, Any]]:
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import FunctionTransformer, Normalizer
 
-    norms = Pipeline(
-        [
-            ("all", everything),
-            ("norm", FunctionTransformer(norm, kw_args={"axis": 1})),
-            ("column", FunctionTransformer(np.expand_dims, kw_args={"axis": 1})),
-        ]
-    )
+    steps = (("norm", norm), ("column", np.expand_dims))
+    by_row = [(name, FunctionTransformer(function, kw_args={"axis": 1})) for name, function in steps]
+    norms = Pipeline([("all", everything), *by_row])
     return [("known", _union([("known", known), ("norm", norms)])), ("scaling", Normalizer(norm="max"))]

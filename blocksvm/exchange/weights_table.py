@@ -60,11 +60,9 @@ def lines(linear: Linear, names: list[str] | None) -> Iterator[list[tuple]]:
         yield [(None, INTERCEPT, *([None] * len(linear.factors)), *linear.intercept.tolist())]
     for start in range(0, len(linear.ids), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        names_of_part = names[part] if names is not None else [""] * len(linear.ids[part])
+        own_names = names[part] if names is not None else [""] * len(linear.ids[part])
         factors = [values[part].tolist() for values in linear.factors.values()]
-        yield list(
-            zip(linear.ids[part].tolist(), names_of_part, *factors, *linear.weights[:, part].tolist(), strict=True)
-        )
+        yield list(zip(linear.ids[part].tolist(), own_names, *factors, *linear.weights[:, part].tolist(), strict=True))
 
 
 def write(model: Model, file: IO[bytes], names: Path | None = None, parquet: bool = False) -> tuple[str, ...]:

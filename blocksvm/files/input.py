@@ -104,9 +104,7 @@ class Pipe(io.RawIOBase):
     """
 
     def __init__(self, descriptor: int, stop: Callable[[], bool], owned: bool):
-        self.descriptor = descriptor
-        self.stop = stop
-        self.owned = owned
+        self.descriptor, self.stop, self.owned = descriptor, stop, owned
         self.ready = select.poll()
         self.ready.register(descriptor, select.POLLIN)
         self.ended = False
@@ -144,9 +142,7 @@ class CompressedStreams(io.RawIOBase):
     """
 
     def __init__(self, stored: io.BufferedReader, make: Callable, padded: bool = False):
-        self.stored = stored
-        self.make = make
-        self.padded = padded
+        self.stored, self.make, self.padded = stored, make, padded
         self.decoder = None  # of the stream that is open
         self.compressed = b""
         self.ready = memoryview(b"")

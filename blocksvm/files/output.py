@@ -233,8 +233,7 @@ class NewFile(io.RawIOBase):
     """
 
     def __init__(self, path: Location, overwrite: bool, temp: Path | None = None):
-        self.path = path
-        self.overwrite = overwrite
+        self.path, self.overwrite = path, overwrite
         self.position = 0
         if isinstance(path, ObjectUrl):
             self.descriptor, name = tempfile.mkstemp(prefix=".blocksvm-", dir=temp)
@@ -262,7 +261,6 @@ class NewFile(io.RawIOBase):
         return self.position
 
     def write(self, data) -> int:
-        """Write all of ``data``."""
         return self._put(memoryview(data).cast("B"))
 
     def _put(self, view: memoryview) -> int:
@@ -299,7 +297,6 @@ class NewFile(io.RawIOBase):
         self.release()
 
     def release(self) -> None:
-        """Let other runs write the output."""
         if self.lock >= 0:
             os.close(self.lock)
             self.lock = -1
@@ -458,8 +455,7 @@ class JsonLines:
     """
 
     def __init__(self, path: Location, file: TextIO, warn: Callable[[str], None]):
-        self.path = path
-        self.warn = warn
+        self.path, self.warn = path, warn
         self.file: TextIO | None = file
         self.n_bytes = os.fstat(file.fileno()).st_size  # of whole lines
 

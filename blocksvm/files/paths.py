@@ -29,9 +29,7 @@ FILE = "file://"
 WEB = ("http", "https")
 READ_AHEAD = 20_000_000  # bytes, at most, of an object that is read from its beginning to its end
 CONNECTIONS = 64
-OBJECT_SETTINGS = Settings((
-    Setting("connections", "most requests at once", default=CONNECTIONS, kind=int, least=1),
-))  # fmt: skip
+OBJECT_SETTINGS = Settings((Setting("connections", "most requests at once", default=CONNECTIONS, kind=int, least=1),))
 
 _given: dict[str, str] = {}  # a URL without its secrets -> as it was given
 
@@ -42,7 +40,6 @@ def is_url(name: str) -> bool:
 
 
 def of_web(url: str) -> bool:
-    """Whether a URL goes by the web's rules."""
     return url.partition("://")[0].lower() in WEB
 
 
@@ -59,7 +56,6 @@ def without_secrets(url: str) -> str:
 
 
 def with_secrets(url: str) -> str:
-    """The URL as it was given."""
     return _given.get(url, url)
 
 
@@ -236,6 +232,10 @@ def location(name: str | os.PathLike[str]) -> Location:
             raise InputError(f"{text}: names another machine; give the path of a file here, or another URL")
         return Path(text.removeprefix(FILE))
     return name if isinstance(name, Path) else Path(name)
+
+
+def location_given(name: str | os.PathLike[str] | None) -> Location | None:
+    return None if name is None else location(name)
 
 
 def file_size(name: str | os.PathLike[str]) -> int | None:

@@ -146,7 +146,6 @@ class RemoteObject:
         )  # fmt: skip
 
     def delete(self) -> None:
-        """Remove it."""
         self._wait(self._delete())
 
     async def _delete(self) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.registry import Registry
 from blocksvm.base.settings import Settings
-from blocksvm.formats.choices import CHOICES, all_choices, carried
+from blocksvm.formats.choices import CHOICES, KINDS, all_choices, carried
 
 AUTO = "auto"
 OF_TEXT = {
@@ -81,27 +81,17 @@ def settled(inputs, recipe, memory: int):
     format_ = get_format(name)
     if recipe.format not in (AUTO, name):
         recipe = replace(recipe, options=carried(recipe.format, name, recipe.options))
-    if hasattr(inputs, "decided"):
-        options = inputs.options = inputs.decided(recipe.options, memory)
-        return replace(recipe, format=name, options=options)
-    if hasattr(format_, "decided"):
-        options = inputs.options = format_.decided(recipe.options, inputs.names[0], memory)
-        return replace(recipe, format=name, options=options)
     if hasattr(format_, "settled"):
-        looks = hasattr(format_, "head_lines") and hasattr(inputs, "whole_lines")
-        head = inputs.whole_lines(format_.head_lines(recipe.options), memory) if looks else inputs.head()
-        options = inputs.options = format_.settled(recipe.options, head, inputs.names[0])
+        options = inputs.options = inputs.settled(format_, recipe.options, memory)
         recipe = replace(recipe, format=name, options=options)
         if options.get("text") is not None:
             cut_between_records(inputs, recipe)
         return recipe
     takes = settings_of(name)
-    for setting, value in recipe.options.items():
-        if value is not None and setting not in takes:
-            raise InputError(
-                f"{option(setting)}: the format {name} does not accept it; give another {option('format')}"
-            )
-    requested = {setting: value for setting, value in recipe.options.items() if setting in takes}
+    for key, value in recipe.options.items():
+        if value is not None and key not in takes:
+            raise InputError(f"{option(key)}: the format {name} does not accept it; give another {option('format')}")
+    requested = {key: value for key, value in recipe.options.items() if key in takes}
     return replace(recipe, format=name, options=takes.resolve(requested, f"the format {name}"))
 
 
@@ -112,13 +102,10 @@ def cut_between_records(inputs, recipe) -> None:
         inputs.quote = format_.dialect(recipe.options).quote
 
 
-def remarks(recipe) -> list[str]:
-    """Sentences on what the first lines decided that may not be meant."""
-    format_ = None if recipe.format == AUTO else get_format(recipe.format)
-    return format_.remarks(recipe.options) if hasattr(format_, "remarks") else []
+def said_of_columns(recipe) -> tuple[str, list[str]]:
+    """(what was decided of a table's columns in a line, '' where nothing was; sentences on what may not be meant)"""
+    if not recipe.options.get(KINDS):
+        return "", []
+    from blocksvm.formats.table_columns import columns_line, remarks
 
-
-def columns_line(recipe) -> str:
-    """What was decided of a table's columns, in a line; '' where nothing was."""
-    format_ = None if recipe.format == AUTO else get_format(recipe.format)
-    return format_.columns_line(recipe.options) if hasattr(format_, "columns_line") else ""
+    return columns_line(recipe.options), remarks(recipe.options)

@@ -6,7 +6,6 @@ A feature's id is the hash of its name, as of a column of a table, so that files
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,22 +20,22 @@ SPARED = 48 << 20  # bytes for HDF5's chunks, of the 300 MB that a command may t
 
 
 class H5ad(FileFormat):
-    """The format."""
-
     name = "h5ad"
     lines = "an AnnData file"
 
-    def pieces(
-        self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
-    ) -> Iterator[tuple[SparseRows, float]]:
+    def pieces(self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None) -> Iterator[tuple]:
         n_entries = max(1, n_bytes // (2 * ENTRY_BYTES))
         with opened(name, SPARED + 8 * (n_bytes if limit is None else max(n_bytes, limit.n_bytes)), n_entries) as table:
             labels = None if options.get("label") is None else table.labels(options["label"])
             features, places = features_of(table, name)
-            for first, rows in rows_of_X(table, name, n_entries, limit):
-                last = first + len(rows.lengths)
+            runs = table.stored(n_entries) if table.sparse else table.dense(n_entries)
+            for first, _, lengths, columns, values in runs:
+                if len(columns) and not (0 <= columns.min() and columns.max() < table.n_columns):
+                    raise Fault("X is damaged (a column is out of range); get it again")
+                require_fit(int(lengths.max()), limit, name)
+                last = first + len(lengths)
                 own = np.full(last - first, np.nan) if labels is None else labels_of(labels(first, last))
-                yield replace(rows, ids=places[rows.ids], labels=own, features=features), last / table.n_rows
+                yield SparseRows(lengths, places[columns], values, own, features), last / table.n_rows
 
     @staticmethod
     def rows_of(payload: SparseRows, reading: ReaderOptions, buffer: RowBuffer) -> SparseRows:
@@ -63,19 +62,6 @@ def features_of(table: AnnData, name: str) -> tuple[Features, np.ndarray]:
     places = np.empty(table.n_columns, np.int64)
     places[rising] = np.arange(table.n_columns)
     return features, places
-
-
-def rows_of_X(table: AnnData, name: str, n_entries: int, limit: LineLimit | None) -> Iterator[tuple[int, SparseRows]]:
-    """(first row, rows whose ids are columns, without labels) of runs of X."""
-    for first, _, lengths, columns, values in table.stored(n_entries) if table.sparse else table.dense(n_entries):
-        require_within(columns, table.n_columns)
-        require_fit(int(lengths.max()), limit, name)
-        yield first, SparseRows(lengths, columns, values, np.empty(0))
-
-
-def require_within(columns: np.ndarray, n: int) -> None:
-    if len(columns) and not (0 <= columns.min() and columns.max() < n):
-        raise Fault("X is damaged (a column is out of range); get it again")
 
 
 def labels_of(column: np.ndarray | Words) -> np.ndarray | list:

@@ -23,16 +23,12 @@ from blocksvm.formats.file_reader import FileFormat, FileInputs, RowBuffer, RowP
 from blocksvm.formats.format import EXPANSION, ReaderOptions
 from blocksvm.formats.kernels.numbers import FINE
 from blocksvm.formats.kernels.svmlight import BIG_NORM
-from blocksvm.formats.ngram_features import NgramFeatures
 from blocksvm.formats.table_columns import (
-    BAG,
     KINDS,
-    LEFT_OUT,
-    MAP,
     SAMPLED_ROWS,
+    Role,
     TableColumns,
     chosen_categories,
-    columns_line,
     columns_of_types,
     is_list,
     is_number,
@@ -41,7 +37,6 @@ from blocksvm.formats.table_columns import (
     kind_of,
     kinds_of_types,
     own_values,
-    remarks,
     with_kept,
 )
 from blocksvm.formats.table_rows import (
@@ -50,17 +45,14 @@ from blocksvm.formats.table_rows import (
     Layout,
     RowMaker,
     Rows,
+    TableReader,
     array_of,
     cells_of,
     numbers_of,
     rows_of_texts,
     without_nulls,
 )
-from blocksvm.formats.text.text_source import (
-    LineLimit,
-    TextSource,
-    quoted,
-)
+from blocksvm.formats.text.text_source import LineLimit, TextSource, quoted
 
 # bytes of a piece that a cell, or an item of a list, and a byte of a word in columns stand for, by their memory
 CELL_BYTES, WORD_BYTES = 9, 6
@@ -74,14 +66,10 @@ class ArrowFiles(FileFormat):
     """The two formats; batches(name, options, n_bytes, limit): (columns, rows, fraction that was read) of a file."""
 
     def __init__(self, name: str, lines: str, batches):
-        self.name = name
-        self.lines = lines
-        self.batches = batches
+        self.name, self.lines, self.batches = name, lines, batches
         self.objects = True
 
-    def pieces(
-        self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
-    ) -> Iterator[tuple[tuple, float]]:
+    def pieces(self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None) -> Iterator[tuple]:
         begins = True
         with damage_named(name):
             for columns, batch, done in self.batches(name, options, n_bytes, limit):
@@ -96,13 +84,10 @@ class ArrowFiles(FileFormat):
                     yield ArrowRows(name, columns, piece.select(wanted), begins, kept), done
                     begins = False
 
-    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
-        known = {key: requested[key] for key in DECIDED if key in requested}
-        return chosen(self.name, {key: requested[key] for key in requested if key not in known}) | known
-
-    def decided(self, requested: Mapping, name: str, memory: int) -> dict:
+    def settled(self, requested: Mapping, name: str, memory: int) -> dict:
         """The settings, and what the first rows decide, unless it is known: kinds of columns and of labels."""
-        options = self.settled(requested, b"", name)
+        known = {key: requested[key] for key in DECIDED if key in requested}
+        options = chosen(self.name, {key: requested[key] for key in requested if key not in known}) | known
         if KINDS in options:
             return options
         for (_, columns, batch, *_), _ in self.pieces(name, options, DECIDING, LineLimit.share(memory, LONGEST_SHARE)):
@@ -116,9 +101,6 @@ class ArrowFiles(FileFormat):
                 options[WORDS] = bool(columns.words) or not is_number(type_)
             break
         return options
-
-    remarks = staticmethod(remarks)
-    columns_line = staticmethod(columns_line)
 
     def reader(self, reading: ReaderOptions) -> ArrowReader:
         return ArrowReader(reading)
@@ -149,7 +131,6 @@ def counts_in(column) -> tuple[int, int]:
 
 
 def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
-    """Batches of the rows of all row groups."""
     # else pyarrow reads the columns of a row group whole, as is best over a network
     reading = {"pre_buffer": False, "buffer_size": 0 if is_url(name) else BUFFER}
     with arrow_file(name) as opened, pa.parquet.ParquetFile(opened, **reading) as file:
@@ -164,12 +145,9 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit 
             if path.partition(".")[0] not in wanted:
                 continue
             sizes[k] += chunk.total_uncompressed_size + chunk.total_compressed_size * is_url(name)
-            text += chunk.total_uncompressed_size * (chunk.physical_type == "BYTE_ARRAY" or "." in path)
-            if (
-                chunk.physical_type == "BYTE_ARRAY"
-                and "." not in path
-                and path not in (options["label"], *columns.texts)
-            ):
+            text_like = chunk.physical_type == "BYTE_ARRAY"
+            text += chunk.total_uncompressed_size * (text_like or "." in path)
+            if text_like and "." not in path and path not in (options["label"], *columns.texts):
                 has = chunk.has_dictionary_page
                 stored = chunk.data_page_offset - chunk.dictionary_page_offset if has else n_bytes
                 small[path] = small.get(path, True) and SMALL_DICTIONARY * stored < n_bytes
@@ -222,7 +200,7 @@ def unpacked_bytes(batch, mapped: pa.Buffer) -> int:
 def wanted_columns(columns: TableColumns, kept: bool = True) -> list[str]:
     """The columns that are read; kept: those that are wanted beside the rows among them."""
     roles = zip(columns.names, columns.roles.tolist(), strict=True)
-    return [name for name, role in roles if role != LEFT_OUT or (kept and name in columns.kept)]
+    return [name for name, role in roles if role != Role.LEFT_OUT or (kept and name in columns.kept)]
 
 
 def require_memory(n_bytes: float, what: str, parts: str, limit: LineLimit | None) -> None:
@@ -311,20 +289,12 @@ def first_word(batch, name: str, j: int) -> tuple[int, str]:
     raise InputError(f"column {name}: its strings are not numbers; take it as categories")
 
 
-class ArrowReader:
-    """Rows of batches of columns.  Threads share it."""
+class ArrowReader(TableReader):
+    """Rows of batches of columns."""
 
     def __init__(self, reading: ReaderOptions):
-        self.reading = reading
-        self.expansion = 2 * EXPANSION if reading.named else EXPANSION
-        self.ngrams = None
-        if reading.recipe.options.get("text") is not None:
-            self.ngrams = NgramFeatures(reading.recipe, reading.named)
-            self.expansion = 1 + self.ngrams.expansion
-        self.known: tuple | None = None  # the columns of the file that was read last
-
-    def buffer(self, n_bytes: int) -> RowBuffer:
-        return RowBuffer()
+        expansion = 2 * EXPANSION if reading.named else EXPANSION
+        super().__init__(reading, reading.recipe.options, expansion, besides=1)
 
     def parse(self, piece: RowPiece, buffer: RowBuffer | None = None) -> RowBatch:
         name, columns, batch, begins, kept = piece.payload
@@ -343,7 +313,10 @@ class ArrowReader:
                 try:
                     row[:] = floats(batch.column(j))
                 except pa.ArrowInvalid:
-                    return self._until(piece, buffer, *first_word(batch, layout.names[j], j))
+                    wrong = first_word(batch, layout.names[j], j)
+                    rows_before = piece.payload._replace(batch=batch.slice(0, wrong[0]))
+                    before = ArrowReader.parse(self, replace(piece, payload=rows_before), buffer)
+                    return replace(before, fault=before.fault or wrong)
             rows = self._rows(layout, batch, numbers, buffer, self.reading.named)
             fault = None
             if rows.code != FINE:
@@ -358,18 +331,11 @@ class ArrowReader:
             largest=rows.largest, notes=columns.notes if begins else {}, kept=kept,
         )  # fmt: skip
 
-    def _until(self, piece: RowPiece, buffer: RowBuffer, row: int, sentence: str) -> RowBatch:
-        """The rows before one that is at fault."""
-        rows = piece.payload._replace(batch=piece.payload.batch.slice(0, row))
-        batch = self.parse(replace(piece, payload=rows), buffer)
-        return replace(batch, fault=batch.fault or (row, sentence))
-
     def _layout(self, name: str, schema: pa.Schema) -> Layout:
         known = self.known
         if known is None or known[0] != name or not known[1].equals(schema):
-            columns = columns_of(
-                name, schema, self.reading.recipe.options | {"ignore": None, KEEP: None}, self.reading.labelled, False
-            )
+            options = {**self.options, "ignore": None, KEEP: None}
+            columns = columns_of(name, schema, options, self.reading.labelled, False)
             known = self.known = name, schema, Layout(columns)
         return known[2]
 
@@ -390,7 +356,7 @@ class ArrowReader:
 
     def _labels(self, layout: Layout, batch) -> np.ndarray | list:
         """The rows' labels; InputError for a column of another kind."""
-        words, options = layout.columns.words, self.reading.recipe.options
+        words, options = layout.columns.words, self.options
         if layout.label is None or pa.types.is_null(batch.column(layout.label).type):
             return np.full(len(batch), np.nan)
         column = batch.column(layout.label)
@@ -430,10 +396,10 @@ def list_entries(maker: RowMaker, column, j: int) -> tuple[np.ndarray, np.ndarra
     """(rows, numbers of words, values) of the items of a column of lists or maps."""
     role = maker.layout.columns.roles[j]
     rows, items = items_of(column)
-    if role == MAP:
+    if role == Role.MAP:
         keys, values = items
         return rows, coded(maker, keys, j), floats(values).astype(np.float64)
-    if role == BAG:
+    if role == Role.BAG:
         return rows, coded(maker, items, j), np.ones(len(rows))
     lengths = np.bincount(rows, minlength=len(column))
     values = floats(items).astype(np.float64)
@@ -451,9 +417,9 @@ class TableInputs(FileInputs):
         if self.first is None:
             raise InputError("the table has no batches of rows")
 
-    def decided(self, requested: Mapping, memory: int) -> dict:
+    def settled(self, format_: ArrowFiles, requested: Mapping, memory: int) -> dict:
         """The settings, as ``ArrowFiles`` decides them by the first batch."""
-        return self._files([self.first]).decided(requested, self.names[0], memory)
+        return self._files([self.first]).settled(requested, self.names[0], memory)
 
     def pieces(self, piece_bytes: int, limit: LineLimit, *more, **others) -> Iterator[RowPiece]:
         source = TextSource(self.names[0], None)
@@ -473,13 +439,9 @@ class TableInputs(FileInputs):
 def table_inputs(parts: Iterable) -> TableInputs:
     """What is read of tables with ``__arrow_c_stream__``, as pyarrow, pandas, polars and DuckDB have them, or of record
     batches, one after the other."""
-    return TableInputs(chain.from_iterable(map(_batches_of, parts)))
-
-
-def _batches_of(part) -> Iterable[pa.RecordBatch]:
-    if hasattr(part, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(part)
-    return [pa.record_batch(part)]
+    stream = pa.RecordBatchReader.from_stream
+    batches = (stream(one) if hasattr(one, "__arrow_c_stream__") else [pa.record_batch(one)] for one in parts)
+    return TableInputs(chain.from_iterable(batches))
 
 
 PARQUET = ArrowFiles("parquet", "a Parquet table", parquet_batches)

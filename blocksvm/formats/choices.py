@@ -72,30 +72,19 @@ def _mark(name: str, words: Iterable[str]):
 
 TABLE = (
     Setting("label", "column of the labels: its name, or its number without a header", "label", str, metavar="COLUMN"),
-    Setting(
-        "categorical",
-        "columns of categories, e.g. zip,C*; auto: all columns whose cells are not numbers",
-        "auto",
-        str,
-        metavar="COLUMNS",
-    ),
+    Setting("categorical", "columns of categories, e.g. zip,C*; auto: all columns whose cells are not numbers", "auto",
+            str, metavar="COLUMNS"),
     Setting("ignore", "columns to leave out, e.g. id,date*", None, str, metavar="COLUMNS"),
-    Setting(
-        "numeric",
-        "columns of numbers, even where some of the first rows have other cells, or they are strings",
-        None,
-        str,
-        metavar="COLUMNS",
-    ),
-)
+    Setting("numeric", "columns of numbers, even where some of the first rows have other cells, or they are strings",
+            None, str, metavar="COLUMNS"),
+)  # fmt: skip
 TEXT_COLUMNS = Setting("text", "columns of texts, joined by a space, of whose n-grams alone features are made, e.g. "
                        "title,body", None, str, metavar="COLUMNS")  # fmt: skip
 JSON = (
-    Setting(
-        "text", "key of the text, within others by dots, or several, joined by a space", "text", str, metavar="KEYS"
-    ),
+    Setting("text", "key of the text, within others by dots, or several, joined by a space", "text", str,
+            metavar="KEYS"),
     Setting("label", "key of the labels, within others by dots", "label", str, metavar="KEY"),
-)
+)  # fmt: skip
 
 
 def _encoding(name) -> str:
@@ -133,6 +122,7 @@ LABEL_TYPE = "label_type"  # in that of JSON lines and of fastText's: Arrow's ty
 COLUMNS = "columns"
 # formats of files in which predictions can stand beside the rows
 BESIDE = ("csv", "tsv", "jsonl", "parquet", "arrow")
+PARTS = "parts"  # the files that an input is; in no recipe
 KEEP = "keep"  # of rows that are predicted: names and patterns of columns that are wanted beside them; in no recipe
 DECIDED = frozenset((WORDS, LABEL_TYPE, KINDS, COLUMNS))  # by the first rows
 # format -> its settings; other formats have none

@@ -24,7 +24,7 @@ from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.files.input import names_of_inputs, open_input, raise_system_error
 from blocksvm.files.paths import ObjectUrl, file_size, is_url, location, require_same
 from blocksvm.formats import AUTO, OF_FILES, get_format, sniffed
-from blocksvm.formats.choices import CHOICES, DECIDED, KINDS, carried, chosen, is_table, is_text
+from blocksvm.formats.choices import CHOICES, DECIDED, KINDS, PARTS, carried, chosen, is_table, is_text
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels.numbers import FINE
 from blocksvm.formats.kernels.svmlight import BIG_NORM, DUPLICATE, close_rows
@@ -100,40 +100,34 @@ class FileInputs:
     def __exit__(self, *error) -> None:
         pass
 
-    def head(self, lines: int = 1) -> bytes:
-        return b""
+    def settled(self, format_, requested: Mapping, memory: int) -> dict:
+        """All settings of the format, which may look at the first file."""
+        return format_.settled(requested, self.names[0], memory)
 
     def pieces(self, piece_bytes: int, limit, eager: bool = False, digested: bool = True, spare=None) -> Generator:
         """``RowPiece``s of about ``piece_bytes``."""
         format_ = get_format(self.format)
         for k, name in enumerate(self.names):
-            source = TextSource(name, self._size(name))
-            source.text_bytes = source.stored_bytes
+            parts = parts_of(name)
+            sizes = [file_size(one) for one in parts]
+            if None in sizes:
+                raise InputError(f"{name}: is no file; such rows are read from files alone")
+            source = TextSource(name, sum(sizes), sum(sizes))
             require_same(name, location(name).stat())
-            for payload, done in format_.pieces(name, self.options, piece_bytes, limit):
+            for payload, done in format_.pieces(name, {**self.options, PARTS: parts}, piece_bytes, limit):
                 yield RowPiece(source, payload, (k + done) / len(self.names))
             if digested:
-                source.fingerprint = fingerprint_of(*parts_of(name))
+                source.fingerprint = fingerprint_of(*parts)
             require_same(name, location(name).stat())
-
-    @staticmethod
-    def _size(name: str) -> int:
-        sizes = [file_size(one) for one in parts_of(name)]
-        if None in sizes:
-            raise InputError(f"{name}: is no file; such rows are read from files alone")
-        return sum(sizes)
-
-
-def texts_in(folder: Path) -> list[Path]:
-    """The files in a folder and in its folders, but hidden ones."""
-    found = [path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file()]
-    return sorted(path for path in found if not path.name.startswith("."))
 
 
 def parts_of(name: str) -> list[str]:
-    """The files that an input is."""
-    path = location(name)
-    return list(map(str, texts_in(path))) if isinstance(path, Path) and path.is_dir() else [name]
+    """The files that an input is: of a folder those in it and in its folders, but hidden ones."""
+    folder = location(name)
+    if not isinstance(folder, Path) or not folder.is_dir():
+        return [name]
+    found = [path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file()]
+    return list(map(str, sorted(path for path in found if not path.name.startswith("."))))
 
 
 def inputs_given(inputs):
@@ -235,8 +229,9 @@ def fingerprint_of(*names: str) -> str:
 
 def fingerprint_of_input(name: str) -> str:
     """The fingerprint that the source of this file has once its rows have been read."""
-    if magic_of(name) is not None or parts_of(name) != [name]:
-        return fingerprint_of(*parts_of(name))
+    parts = parts_of(name)
+    if magic_of(name) is not None or parts != [name]:
+        return fingerprint_of(*parts)
     with closing(OpenText(name, lambda: False)) as text:
         return text.fingerprint()
 
@@ -255,7 +250,6 @@ class RowBuffer(ParseBuffer):
         return self.arrays[name][:n]
 
     def gathered(self, name: str, array: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """``array[at]``"""
         return np.take(array, at, out=self.take(name, len(at), array.dtype.type), mode="clip")
 
 
@@ -282,9 +276,7 @@ class FileReader:
         n = len(rows.lengths)
         indptr = np.append(0, np.cumsum(rows.lengths, dtype=np.int64))
         ids, values, labels, features = rows.ids, rows.values, rows.labels, rows.features
-        done, code, entry, largest = close_rows(
-            indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single
-        )  # fmt: skip
+        done, code, entry, largest = close_rows(indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single)
         if code != FINE:
             fault = done, self._row_fault(code, rows, int(entry))
         nnz = indptr[done]
@@ -292,11 +284,8 @@ class FileReader:
         names = None
         if features is not None:
             if self.reading.named:
-                names = (
-                    features.text,
-                    buffer.gathered("first of names", features.first, ids),
-                    buffer.gathered("last of names", features.last, ids),
-                )
+                first = buffer.gathered("first of names", features.first, ids)
+                names = features.text, first, buffer.gathered("last of names", features.last, ids)
             targets = features.ids if recipe.bits is None else features.places(recipe.bits)
             ids = buffer.gathered("places of ids" if targets.dtype == np.int32 else "ids", targets, ids)
         origin = Origin(piece.source, piece.fraction, n, np.arange(done))
@@ -323,7 +312,7 @@ class FileFormat:
     rows_of: Callable
     objects = False
 
-    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
+    def settled(self, requested: Mapping, name: str, memory: int) -> dict:
         return chosen(self.name, requested)
 
     def reader(self, reading: ReaderOptions) -> FileReader:

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.formats.arrow_tables import CELL_BYTES, ArrowFiles, require_memory
-from blocksvm.formats.choices import DECIDED, WORDS, chosen
-from blocksvm.formats.file_reader import texts_in
+from blocksvm.formats.choices import DECIDED, PARTS, WORDS, chosen
 from blocksvm.formats.table_columns import text_columns
 from blocksvm.formats.table_rows import strings
 from blocksvm.formats.text.text_source import LineLimit
@@ -22,20 +21,15 @@ COLUMNS = {"text": "text", "label": "label"}
 
 
 class Folders(ArrowFiles):
-    """The format."""
-
-    def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
+    def settled(self, requested: Mapping, name: str, memory: int) -> dict:
         given = {key: value for key, value in requested.items() if key not in DECIDED | COLUMNS.keys()}
         return chosen(self.name, given) | COLUMNS | {WORDS: True}
-
-    def decided(self, requested: Mapping, name: str, memory: int) -> dict:
-        return self.settled(requested, b"", name)
 
 
 def folder_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
     """Batches of files, in the order of their classes and names."""
     folder, columns = Path(name), text_columns(list(COLUMNS), COLUMNS, {})
-    paths = texts_in(folder)
+    paths = [Path(part) for part in options[PARTS]]
     deeper = next((path for path in folder.glob("*/*") if path.is_dir() and not path.name.startswith(".")), None)
     if deeper is not None:
         raise InputError(f"{deeper}: is a folder within a class, whose files would be left out; move them up")

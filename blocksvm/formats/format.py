@@ -128,7 +128,7 @@ class Format(Protocol):
     lines: what a line looks like, for messages.
     Its name is the registry's (``formats.FORMATS``), or its location, 'module:attribute'.
     settled(requested, head, name), where it has settings: all of them (``Recipe.options``), as requested or by the
-    first bytes of the input, of a pipe by its first ``head_lines`` lines.
+    first bytes of the input; looks_at, where these are to be whole lines: (the setting that they decide, how many).
     """
 
     lines: str

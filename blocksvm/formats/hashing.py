@@ -38,16 +38,12 @@ class HashingReader:
         places = np.empty(len(batch.ids), np.int32) if buffer is None else buffer.places
         if len(places) < len(batch.ids):  # of a buffer whose size is known now
             places = buffer.places = np.empty(len(batch.ids), np.int32)
-        rows, largest = hash_rows(
-            batch.indptr, batch.ids, batch.values, recipe.bits, recipe.l2, recipe.single, places
-        )  # fmt: skip
+        rows, largest = hash_rows(batch.indptr, batch.ids, batch.values, recipe.bits, recipe.l2, recipe.single, places)
         nnz = batch.indptr[rows]
-        batch = replace(
-            batch, ids=places[:nnz], values=batch.values[:nnz], names=None, largest=max(batch.largest, largest)
-        )
-        return batch.until(
-            rows, f"values that hashing adds up lie beyond {recipe.dtype}; scale the features{self.cure}"
-        )
+        ids, values, largest = places[:nnz], batch.values[:nnz], max(batch.largest, largest)
+        batch = replace(batch, ids=ids, values=values, names=None, largest=largest)
+        wrong = f"values that hashing adds up lie beyond {recipe.dtype}; scale the features{self.cure}"
+        return batch.until(rows, wrong)
 
 
 def reader_of(reading: ReaderOptions) -> Reader:

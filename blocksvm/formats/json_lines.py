@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.json
+from msgspec import structs
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import EXACT, as_exact
@@ -34,14 +35,11 @@ TYPES = {
 }  # fmt: skip
 
 
-class JsonReader:
-    """An object a line."""
-
+class JsonReader(ArrowReader):
     def __init__(self, reading: ReaderOptions):
-        self.reading = reading
-        options = self.options = JSON_LINES.chosen_of(reading.recipe.options)
-        self.arrow = ArrowReader(reading)
-        self.expansion = 2 + self.arrow.expansion
+        options = JSON_LINES.chosen_of(reading.recipe.options)
+        super().__init__(replace(reading, recipe=structs.replace(reading.recipe, options=options)))
+        self.expansion += 2  # the lines as pyarrow has cut them
         self.texts = options["text"].split(",")
         fields = dict.fromkeys(self.texts, pa.string()) | {options["label"]: TYPES[options[LABEL_TYPE]]}
         self.keys = list(fields)
@@ -54,9 +52,6 @@ class JsonReader:
             "parse_options": pa.json.ParseOptions(explicit_schema=schema_of(tree), unexpected_field_behavior="ignore"),
         }
 
-    def buffer(self, n_bytes: int) -> RowBuffer:
-        return RowBuffer()
-
     def parse(self, piece: TextPiece, buffer: RowBuffer | None = None) -> RowBatch:
         text = piece.text
         end, fault = utf8_lines(text, piece.end)
@@ -64,7 +59,8 @@ class JsonReader:
         n_lines, lines = len(ends), np.arange(len(ends))
         table = self._table(text[:end])
         if table is None or len(table) != n_lines:
-            blank = self._blank(text, ends)
+            begins = np.append(0, ends[:-1])
+            blank = np.array([not text[a:b].tobytes().strip() for a, b in zip(begins, ends, strict=True)], bool)
             if table is None or len(table) != n_lines - blank.sum():
                 n_lines = self._lines_before(text, ends, blank)
                 begin = 0 if n_lines == 0 else int(ends[n_lines - 1])
@@ -79,7 +75,7 @@ class JsonReader:
                 columns = {name: column.slice(0, row) for name, column in columns.items()}
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=self.keys)
         about = text_columns(self.keys, self.options, dict(zip(self.keys, batch.schema.types, strict=True)))
-        rows = self.arrow.parse(RowPiece(piece.source, ArrowRows(piece.source.name, about, batch, False), None), buffer)
+        rows = super().parse(RowPiece(piece.source, ArrowRows(piece.source.name, about, batch, False), None), buffer)
         lines = lines[: len(rows)]
         origin = Origin(piece.source, piece.fraction, fault[0] if fault else len(ends), lines)
         kept = None
@@ -102,11 +98,6 @@ class JsonReader:
         except pa.ArrowInvalid:
             return None
 
-    @staticmethod
-    def _blank(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        begins = np.append(0, ends[:-1])
-        return np.array([not text[a:b].tobytes().strip() for a, b in zip(begins, ends, strict=True)], bool)
-
     def _lines_before(self, text: np.ndarray, ends: np.ndarray, blank: np.ndarray) -> int:
         """The number of lines before the first that is not one object, by halves."""
         good, bad = 0, len(ends)
@@ -120,7 +111,6 @@ class JsonReader:
         return good
 
     def _sentence(self, line: bytes) -> str:
-        """What is wrong with a line."""
         try:
             value = msgspec.json.decode(line)
         except (msgspec.DecodeError, RecursionError) as error:
@@ -128,10 +118,8 @@ class JsonReader:
             return f"the line is not a JSON object ({error}); {cure}"
         if not isinstance(value, dict):
             return f'the line is a JSON {json_kind(value)}, and an object is needed, as {{"text": ..., "label": ...}}'
-        for key, wanted in {
-            **dict.fromkeys(self.texts, "string"),
-            self.options["label"]: self.options[LABEL_TYPE],
-        }.items():
+        kinds = dict.fromkeys(self.texts, "string") | {self.options["label"]: self.options[LABEL_TYPE]}
+        for key, wanted in kinds.items():
             found = under(value, key)
             if found is not None and arrow_kind(found) != wanted and (found != [] or not wanted.startswith("list")):
                 what = "labels are of one kind" if key == self.options["label"] else "texts are strings"
@@ -161,7 +149,6 @@ def under(value: Any, key: str) -> Any:
 
 
 def json_kind(value: Any) -> str:
-    """What a value is, in JSON's words."""
     kinds = {dict: "object", list: "list", str: "string", bool: "true or false", type(None): "null"}
     return kinds.get(type(value), "number")
 
@@ -175,8 +162,7 @@ def arrow_kind(value: Any) -> str | None:
 
 
 class JsonLines:
-    """The format."""
-
+    looks_at = LABEL_TYPE, SAMPLED_ROWS
     lines = '\'{"text": "...", "label": "..."}\', under these keys or others'
     reader = JsonReader
 
@@ -201,10 +187,6 @@ class JsonLines:
                 options[LABEL_TYPE] = kind
                 break
         return options
-
-    def head_lines(self, requested: Mapping) -> int:
-        """The number of first lines that ``settled`` reads."""
-        return 1 if LABEL_TYPE in requested else SAMPLED_ROWS
 
 
 JSON_LINES = JsonLines()

@@ -72,7 +72,6 @@ class Member:
         return damage_named(self.name, f"{self.where} is damaged")
 
     def take(self, n: int) -> np.ndarray:
-        """The next n entries."""
         wanted = n * self.dtype.itemsize
         with self._damage_named():
             data = self.file.read(wanted)
@@ -112,13 +111,11 @@ def mapped(name: str) -> np.ndarray:
         return np.lib.format.open_memmap(name, mode="r")
 
 
-def labels_for(source: Mapped | Member | None, n_rows: int, name: str) -> Mapped | Member | None:
+def labels_for(given: Mapped | Member | None, n_rows: int, name: str) -> Mapped | Member | None:
     """Where labels come from; InputError where there are not as many as rows."""
-    if source is not None and source.length != n_rows:
-        raise InputError(
-            f"{source.where}: has {source.length:,} labels for the {n_rows:,} rows of {name}; give as many"
-        )
-    return source
+    if given is not None and given.length != n_rows:
+        raise InputError(f"{given.where}: has {given.length:,} labels for the {n_rows:,} rows of {name}; give as many")
+    return given
 
 
 def next_labels(source: Mapped | Member | None, n: int) -> np.ndarray | list:
@@ -155,14 +152,10 @@ def rows_of_csr(
 
 
 class Npz(FileFormat):
-    """The format of sparse matrices."""
-
     name = "npz"
     lines = "a sparse matrix that scipy.sparse.save_npz wrote"
 
-    def pieces(
-        self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
-    ) -> Iterator[tuple[tuple[SparseRows, str], float]]:
+    def pieces(self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None) -> Iterator[tuple]:
         with ExitStack() as stack:
             with damage_named(name):
                 archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(open_input(name))))
@@ -179,11 +172,8 @@ class Npz(FileFormat):
             arrays = [Member(stack, archive, key) for key in ARRAYS]
             kinds = [array.dtype.kind in allowed for array, allowed in zip(arrays, ("iu", "iu", "biuf"), strict=True)]
             n_entries = arrays[2].length
-            if (
-                not all(kinds)
-                or min(n_rows, n_columns) < 0
-                or (arrays[0].length, arrays[1].length) != (n_rows + 1, n_entries)
-            ):
+            fitting = (arrays[0].length, arrays[1].length) == (n_rows + 1, n_entries)
+            if not (all(kinds) and min(n_rows, n_columns) >= 0 and fitting):
                 raise InputError(f"{name}: its arrays do not fit together; save it again")
             labels = labels_for(self._labels(stack, archive, options), n_rows, name)
             wrong = self._unlabelled(name, archive, options)
@@ -224,14 +214,10 @@ class Npz(FileFormat):
 
 
 class Npy(FileFormat):
-    """The format of dense matrices."""
-
     name = "npy"
     lines = "a dense matrix that numpy.save wrote"
 
-    def pieces(
-        self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
-    ) -> Iterator[tuple[tuple, float]]:
+    def pieces(self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None) -> Iterator[tuple]:
         matrix = mapped(name)
         if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
             raise InputError(f"{name}: is {matrix.dtype} of the shape {matrix.shape}; give a matrix of numbers")

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -23,9 +24,14 @@ from blocksvm.base.errors import InputError, nearest, option
 from blocksvm.formats.choices import COLUMNS, DELIMITERS, KEEP, KINDS, WORDS, added
 from blocksvm.formats.text.text_source import LONE_RETURNS, NOT_UTF8, quoted
 
-# what a column is; LOGARITHM: a number x that becomes sign(x) log(1 + |x|); VECTOR: a list of numbers; BAG: a list of
-# words; MAP: from words to numbers; TEXT: of whose n-grams features are made
-LEFT_OUT, LABEL, NUMBER, LOGARITHM, WORD, VECTOR, BAG, MAP, TEXT = range(9)
+
+class Role(IntEnum):
+    """What a column is; LOGARITHM: a number x that becomes sign(x) log(1 + |x|); VECTOR: a list of numbers; BAG: a list
+    of words; MAP: from words to numbers; TEXT: of whose n-grams features are made."""
+
+    LEFT_OUT, LABEL, NUMBER, LOGARITHM, WORD, VECTOR, BAG, MAP, TEXT = range(9)
+
+
 # in the recipe (KINDS): the names of the columns that are 'numeric', 'categorical' and 'lists', those that are
 # 'mixed', and those with a value of its 'own' in nearly each row
 OWN_ROWS, OWN_SHARE = 20, 0.95  # so many first rows, and different ones among their values, make such a column
@@ -63,10 +69,8 @@ class Dialect(NamedTuple):
         try:
             return [cell.strip() for cell in next(rows, [])]
         except csv.Error:
-            limit = csv.field_size_limit()
-            raise InputError(
-                f"a cell is longer than {limit:,} characters; is this a table with a row a line?"
-            ) from None
+            most = csv.field_size_limit()
+            raise InputError(f"a cell is longer than {most:,} characters; is this a table with a row a line?") from None
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,6 @@ def short(name: str) -> str:
 
 
 def all_columns(names: list[str]) -> str:
-    """All that there are."""
     return f"the columns are {some_of(names)}"
 
 
@@ -130,7 +133,6 @@ def columns_before(options: Mapping) -> list[str]:
 
 
 def some_of(names: list[str]) -> str:
-    """Columns as a sentence lists them."""
     return f"{', '.join(map(short, names[:SHOWN]))}{', ...' if len(names) > SHOWN else ''}"
 
 
@@ -209,11 +211,10 @@ def columns_of_text(names: list[str], options: Mapping, labelled: bool) -> Table
         if new and not labelled:
             notes["columns that the rows before did not have, which were left out"] = len(new), 0, some_of(new)
             left_out |= set(new)
-    roles = [
-        LABEL if name == label else LEFT_OUT if name in left_out else WORD if name in categories else NUMBER
-        for name in names
-    ]
-    return TableColumns(names, np.array(roles), np.array([name in decided for name in names], bool), notes=notes)
+    roles = dict.fromkeys(names, Role.NUMBER) | dict.fromkeys(categories, Role.WORD)
+    roles |= dict.fromkeys(left_out, Role.LEFT_OUT) | {label: Role.LABEL}
+    every, known = np.array([roles[name] for name in names]), np.array([name in decided for name in names], bool)
+    return TableColumns(names, every, known, notes=notes)
 
 
 def text_columns(names: list[str], options: Mapping, types: Mapping = {}) -> TableColumns:
@@ -228,19 +229,17 @@ def text_columns(names: list[str], options: Mapping, types: Mapping = {}) -> Tab
             raise InputError(
                 f"the column {name}, which {option('text')} names, is of the type {type_}; texts are strings"
             )
-    roles = [LABEL if name == label else TEXT if name in texts else LEFT_OUT for name in names]
+    roles = [Role.LABEL if name == label else Role.TEXT if name in texts else Role.LEFT_OUT for name in names]
     known = {label: types[label]} if label in types else {}
     return TableColumns(names, np.array(roles), np.ones(len(names), bool), known, words=options.get(WORDS), texts=texts)
 
 
 def with_kept(columns: TableColumns, options: Mapping) -> TableColumns:
-    """With the columns that ``KEEP`` names."""
     kept = named_by(options.get(KEEP), columns.names, "keep")
     return replace(columns, kept=[name for name in columns.names if name in kept])
 
 
 def check_apart(categories: set[str], numeric: set[str]) -> None:
-    """InputError where a column is in both."""
     if both := categories & numeric:
         settings = f"{option('numeric')} and {option('categorical')}"
         raise InputError(f"{settings} both name the column {min(both)}; leave one out")
@@ -274,7 +273,8 @@ def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool, whole:
         if name not in numeric:
             require_kind(name, type_, before.get(name), name in categories)
     categories |= {name for name, kind in before.items() if kind == "categorical"}
-    roles = {name: role_of(type_, name in categories) for name, type_ in types.items()} | dict.fromkeys(numeric, NUMBER)
+    roles = {name: role_of(type_, name in categories) for name, type_ in types.items()}
+    roles |= dict.fromkeys(numeric, Role.NUMBER)
     refused = [name for name, role in roles.items() if role is None]
     refusal = ""
     if refused:
@@ -294,7 +294,7 @@ def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool, whole:
     if refused:
         first = f"{refused[0]} of the type {types[refused[0]]}"
         notes["columns of types that make no features, which were left out"] = len(refused), 0, first
-    every = np.array([LABEL if name == label else roles.get(name) or LEFT_OUT for name in names])
+    every = np.array([Role.LABEL if name == label else roles.get(name) or Role.LEFT_OUT for name in names])
     if label in names:
         types[label] = schema.field(label).type
     return TableColumns(names, every, np.ones(len(names), bool), types, notes, words, refusal)
@@ -332,17 +332,17 @@ def role_of(type_, category: bool) -> int | None:
     """The role of a column of this type; None where it makes no features."""
     t = pa.types
     if t.is_null(type_):
-        return LEFT_OUT
+        return Role.LEFT_OUT
     if t.is_map(type_):
-        return MAP if is_text(type_.key_type) and is_number(type_.item_type) else None
+        return Role.MAP if is_text(type_.key_type) and is_number(type_.item_type) else None
     if is_list(type_):
         item = type_.value_type
         if is_number(item) and not category:
-            return VECTOR
-        return BAG if is_text(item) or t.is_integer(item) else None
+            return Role.VECTOR
+        return Role.BAG if is_text(item) or t.is_integer(item) else None
     if is_number(type_) and not category:
-        return NUMBER
-    return WORD if is_word(type_) else None
+        return Role.NUMBER
+    return Role.WORD if is_word(type_) else None
 
 
 def require_kind(name: str, type_, before: str | None, category: bool) -> None:
@@ -365,8 +365,8 @@ def kinds_of_types(columns: TableColumns) -> dict:
     """What the columns have, by their types, as the recipe keeps it."""
     kinds: dict = {kind: [] for kind in KIND_WORDS} | {"mixed": {}}
     for name, role in zip(columns.names, columns.roles.tolist(), strict=True):
-        if role not in (LABEL, LEFT_OUT, TEXT):
-            kind = {WORD: "categorical", NUMBER: "numeric"}.get(role) or kind_of(columns.types[name])
+        if role not in (Role.LABEL, Role.LEFT_OUT, Role.TEXT):
+            kind = {Role.WORD: "categorical", Role.NUMBER: "numeric"}.get(role) or kind_of(columns.types[name])
             kinds[kind].append(name)
     return kinds
 
@@ -403,9 +403,9 @@ class Looks:
 def decided_kinds(columns: TableColumns, looks: Looks) -> dict:
     """The kinds of the columns, as the recipe keeps them; a column without a cell has numbers."""
     kinds: dict = {"numeric": [], "categorical": [], "mixed": {}}
-    for k in columns.of(NUMBER, WORD):
+    for k in columns.of(Role.NUMBER, Role.WORD):
         name, others = columns.names[k], int(looks.others[k])
-        words = columns.roles[k] == WORD or (others and not columns.decided[k])
+        words = columns.roles[k] == Role.WORD or (others and not columns.decided[k])
         kinds["categorical" if words else "numeric"].append(name)
         if words and others and (others < looks.numbers[k] or COMMA_NUMBER.fullmatch(looks.first[k][1])):
             line, token = looks.first[k]

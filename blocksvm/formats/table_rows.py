@@ -9,7 +9,7 @@ form.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,18 +25,7 @@ from blocksvm.formats.kernels.name_hashes import RECENT, hash_of
 from blocksvm.formats.kernels.numbers import FINE, NOT_FINITE
 from blocksvm.formats.kernels.svmlight import BIG_NORM, DUPLICATE
 from blocksvm.formats.ngram_features import NgramFeatures
-from blocksvm.formats.table_columns import (
-    BAG,
-    LABEL,
-    LOGARITHM,
-    MAP,
-    NO_QUOTE,
-    NUMBER,
-    VECTOR,
-    WORD,
-    Dialect,
-    TableColumns,
-)
+from blocksvm.formats.table_columns import NO_QUOTE, Dialect, Role, TableColumns
 from blocksvm.kernels.text_bytes import SPARE
 
 CATEGORIES_GO_ON = np.uint64(0x452821E638D01377)  # a category's hash goes on from another one than that of a number
@@ -57,12 +46,12 @@ class Layout:
     def __init__(self, columns: TableColumns):
         self.columns = columns
         self.names = columns.names
-        self.numbers = columns.of(NUMBER, LOGARITHM)
-        self.words = columns.of(WORD)
-        self.lists = columns.of(VECTOR, BAG, MAP)
+        self.numbers = columns.of(Role.NUMBER, Role.LOGARITHM)
+        self.words = columns.of(Role.WORD)
+        self.lists = columns.of(Role.VECTOR, Role.BAG, Role.MAP)
         self.texts = [self.names.index(name) for name in columns.texts]
-        self.label = next(iter(columns.of(LABEL)), None)
-        self.logarithms = columns.roles[self.numbers] == LOGARITHM
+        self.label = next(iter(columns.of(Role.LABEL)), None)
+        self.logarithms = columns.roles[self.numbers] == Role.LOGARITHM
         codes = {j: k for k, j in enumerate(self.numbers)} | {j: -1 - k for k, j in enumerate(self.words)}
         self.order = np.array([codes[j] for j in sorted(codes)], np.int64)
         used = self.numbers + self.words + self.lists
@@ -76,6 +65,20 @@ class Layout:
 
 def number_id(name: str) -> int:
     return int(hash_of(name.encode(), np.uint64(0)) >> np.uint64(1))
+
+
+class TableReader:
+    """What readers of tables share, as of ``Reader``; expansion: bytes for a byte of text of columns, with ``besides``
+    for one of texts alone.  Threads share it."""
+
+    def __init__(self, reading: ReaderOptions, options: Mapping, expansion: int, besides: int):
+        self.reading, self.options = reading, options
+        self.ngrams = None if options.get("text") is None else NgramFeatures(reading.recipe, reading.named)
+        self.expansion = expansion if self.ngrams is None else besides + self.ngrams.expansion
+        self.known: tuple | None = None  # the columns of the file that was read last
+
+    def buffer(self, n_bytes: int) -> RowBuffer:
+        return RowBuffer()
 
 
 class RowMaker:
@@ -95,7 +98,6 @@ class RowMaker:
             self.words.firsts[:m], self.words.lasts[:m] = places[:, 0], places[:, 1] - 1
 
     def _make_room(self, n_words: int, n_bytes: int, kept: bool = True) -> None:
-        """Room for so many words and bytes of names."""
         sizes = n_words, n_words * self.named, n_words * self.named, n_bytes
         used = self.n_words, self.n_words * self.named, self.n_words * self.named, self.filled
         arrays = []
@@ -256,9 +258,8 @@ def numbers_of(column: pa.Array) -> np.ndarray:
     column = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
     if not len(column):
         return np.empty(0, column.type.to_pandas_dtype())
-    return np.frombuffer(column.buffers()[1], column.type.to_pandas_dtype())[
-        column.offset : column.offset + len(column)
-    ]
+    part = slice(column.offset, column.offset + len(column))
+    return np.frombuffer(column.buffers()[1], column.type.to_pandas_dtype())[part]
 
 
 def without_nulls(column: pa.Array, value: pa.Array) -> pa.Array:

@@ -23,36 +23,24 @@ from blocksvm.formats.format import ReaderOptions, lines_open
 from blocksvm.formats.kernels import columns as kernels
 from blocksvm.formats.kernels.numbers import FINE
 from blocksvm.formats.kernels.svmlight import BIG_NORM
-from blocksvm.formats.ngram_features import NgramFeatures
 from blocksvm.formats.table_columns import (
     DELIMITERS,
     KINDS,
-    LABEL,
-    LOGARITHM,
     NO_QUOTE,
     SAMPLED_ROWS,
     SEPARATORS,
-    WORD,
     Dialect,
     Looks,
+    Role,
     TableColumns,
-    columns_line,
     columns_of_text,
     decided_kinds,
     has_header,
-    remarks,
     with_kept,
 )
-from blocksvm.formats.table_rows import POOL, WHOLE, Cells, Layout, RowMaker, Rows, cells_of, rows_of_texts
+from blocksvm.formats.table_rows import POOL, WHOLE, Cells, Layout, RowMaker, Rows, TableReader, cells_of, rows_of_texts
 from blocksvm.formats.text.row_labels import MISSING, are_words, inexact, sentence_of
-from blocksvm.formats.text.text_source import (
-    LONE_RETURNS,
-    MOST_OPEN,
-    TextPiece,
-    last_newline,
-    quoted,
-    utf8_lines,
-)
+from blocksvm.formats.text.text_source import LONE_RETURNS, MOST_OPEN, TextPiece, last_newline, quoted, utf8_lines
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPARE
 
 FAULTS = {
@@ -188,24 +176,12 @@ def lone_returns(text: np.ndarray) -> bool:
     return bool(len(returns)) and not (text[np.minimum(returns + 1, len(text) - 1)] == NEWLINE).all()
 
 
-class TextReader:
-    """Rows of lines of cells."""
-
+class TextReader(TableReader):
     def __init__(self, reading: ReaderOptions, table: Table):
-        self.reading = reading
-        self.table = table
-        self.options = table.chosen_of(reading.recipe.options)
         # the shortest cell, "1,", lies twice in columns, where it has two ends and a number, and becomes an id and a
         # value; of a word there is an entry in the table of words, too
-        self.expansion = 28 if reading.named else 20
-        self.ngrams = None
-        if self.options.get("text") is not None:
-            self.ngrams = NgramFeatures(reading.recipe, reading.named)
-            self.expansion = 2 + self.ngrams.expansion
-        self.known: tuple[bytes, TextLayout] | None = None  # the columns of the file that was read last
-
-    def buffer(self, n_bytes: int) -> RowBuffer:
-        return RowBuffer()
+        super().__init__(reading, table.chosen_of(reading.recipe.options), 28 if reading.named else 20, besides=2)
+        self.table = table
 
     def parse(self, piece: TextPiece, buffer: RowBuffer | None = None) -> RowBatch:
         text, end = piece.padded(), piece.end
@@ -386,10 +362,10 @@ def looks_of(head: bytes, columns: TableColumns, dialect: Dialect, headed: bool,
 class Table:
     """A format of cells between delimiters."""
 
+    looks_at = WORDS, SAMPLED_ROWS + 1
+
     def __init__(self, name: str, delimiter: str, quotes: bool = True):
-        self.name = name
-        self.delimiter = delimiter
-        self.quotes = quotes
+        self.name, self.delimiter, self.quotes = name, delimiter, quotes
         self.lines = f"cells between {SEPARATORS[delimiter]}, the first with the columns' names"
 
     def chosen_of(self, options: Mapping) -> dict:
@@ -402,10 +378,6 @@ class Table:
         delimiter = DELIMITERS.get(delimiter_name, delimiter_name) or self.delimiter
         quotes = self.quotes and quote != "none"
         return Dialect(ord(delimiter), ord(quote) if quotes else NO_QUOTE, options.get("decimal") == ",")
-
-    def head_lines(self, requested: Mapping) -> int:
-        """The number of first lines that ``settled`` reads."""
-        return 1 if WORDS in requested else SAMPLED_ROWS + 1
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and, unless these are known, what the first rows decide: the kinds of columns and of labels,
@@ -448,16 +420,12 @@ class Table:
         """The columns of a file whose first line this is; InputError where one is not there."""
         return columns_of_text(self.dialect(options).cells(first_line), options, labelled)
 
-    remarks = staticmethod(remarks)
-    columns_line = staticmethod(columns_line)
-
     def reader(self, reading: ReaderOptions) -> TextReader:
         return TextReader(reading, self)
 
 
 class Criteo(Table):
-    """Criteo's click logs."""
-
+    looks_at = "", 1
     NAMES = ["label", *(f"I{k}" for k in range(1, 14)), *(f"C{k}" for k in range(1, 27))]
 
     def __init__(self, name: str, delimiter: str):
@@ -472,14 +440,11 @@ class Criteo(Table):
         self.chosen_of({key: value for key, value in requested.items() if value is not None and key not in DECIDED})
         return {}
 
-    def head_lines(self, requested: Mapping) -> int:
-        return 1
-
     def columns(self, first_line: bytes, options: Mapping, labelled: bool) -> TableColumns:
         names = self.NAMES
         if not labelled and len(self.dialect(options).cells(first_line)) + 1 == len(names):
             names = names[1:]
-        roles = {"l": LABEL, "I": LOGARITHM, "C": WORD}
+        roles = {"l": Role.LABEL, "I": Role.LOGARITHM, "C": Role.WORD}
         return TableColumns(names, np.array([roles[name[0]] for name in names]), np.ones(len(names), bool))
 
 

@@ -64,7 +64,6 @@ class WeighingReader:
         self.buffer = reader.buffer
 
     def parse(self, piece: TextPiece, buffer=None) -> RowBatch:
-        """As ``Reader.parse``."""
         recipe = self.recipe
         batch = self.reader.parse(piece, buffer)
         sq_norms, positions = np.empty(len(batch)), np.empty(0 if batch.names is None else len(batch.ids), np.int64)

@@ -59,15 +59,14 @@ def kernel_sums(indptr, indices, values, sq_norms, first, owner, held, held_norm
         products_with(indptr, indices, values, i, first, owner, held, products)
         total = 0.0
         for m in range(len(coefficients)):
-            total += coefficients[m] * kernel_value(
-                products[m], sq_norms[i], held_norms[m], kind, gamma, coef0, degree
-            )
+            total += coefficients[m] * kernel_value(products[m], sq_norms[i], held_norms[m], kind, gamma, coef0, degree)
         scores[i] += total
 
 
 @kernel
-def kernel_rows(indptr, indices, values, sq_norms, new, first, owner, held, kind, gamma, coef0, degree, constant, products,
-                matrix):  # fmt: skip
+def kernel_rows(
+    indptr, indices, values, sq_norms, new, first, owner, held, kind, gamma, coef0, degree, constant, products, matrix
+):
     """Fill the rows and columns ``new`` (m,) of the kernel matrix (q, q) of q rows, which are also in columns; constant:
     is added to each value."""
     n = len(indptr) - 1

@@ -67,11 +67,7 @@ def pieces_of_values(entries: Entries, w: np.ndarray | WeightsByFeature, constan
 
 
 def decision_pieces(
-    entries: Entries,
-    w: np.ndarray | WeightsByFeature,
-    constant: float,
-    completion: Completion | None,
-    further: int = 0,
+    entries: Entries, w: np.ndarray | WeightsByFeature, constant: float, completion: Completion | None, further: int = 0
 ) -> Pieces:
     """``pieces_of_values`` as decision values; completion: what makes these of <w, x>, None where they are that;
     it is for plain rows."""

@@ -93,14 +93,10 @@ class CertifyingEvent(_Event):
 
 
 class CertificateEvent(_Event, _Figures):
-    """A certificate."""
-
     event: Literal["certificate"]
 
 
 class OuterEvent(_Event, _Figures, _Suffered):
-    """An outer iteration has ended."""
-
     event: Literal["outer"]
     rows_read: int
     blocks: int
@@ -136,8 +132,6 @@ class OuterEvent(_Event, _Figures, _Suffered):
 
 
 class EndEvent(_Event, _Figures):
-    """The run has ended."""
-
     event: Literal["end"]
     status: str
     cause: str | None

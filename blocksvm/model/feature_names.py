@@ -103,10 +103,7 @@ def strongest(path: str | Location, n: int) -> list[tuple[object, list[WeightedF
             places[c], weights[c] = places[c][largest], weights[c][largest]
     labels = meta.labels
     each = labels if n_vectors > 1 else [labels[-1]] if labels else [None]
-    return [
-        (label, _named(path, positions.tolist(), w.tolist()))
-        for label, positions, w in zip(each, places, weights, strict=True)
-    ]
+    return [(label, _named(path, at.tolist(), w.tolist())) for label, at, w in zip(each, places, weights, strict=True)]
 
 
 def names_in(path: str | Location) -> list[str] | None:

@@ -70,12 +70,8 @@ class HeldOut:
         self.n_vectors = n_vectors
         self.arena_bytes = largest_chunk_bytes(source)
         # a chunk, the mapping, the weights, and while these are gathered the known positions and their weights
-        need = (
-            self.arena_bytes
-            + piece_bytes(n_vectors)
-            + (4 + 8 * width_of(n_vectors) + 1 + 4 + 8) * (source.n_features + 1)
-        )
-        need += source.working_bytes() + 120 * len(source.chunks)
+        need = self.arena_bytes + piece_bytes(n_vectors) + source.working_bytes() + 120 * len(source.chunks)
+        need += (4 + 8 * width_of(n_vectors) + 1 + 4 + 8) * (source.n_features + 1)
         budget.reserve("held-out rows", need)
         self.mapping = np.empty(0, np.int32)
 

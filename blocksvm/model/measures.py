@@ -167,7 +167,20 @@ class Probabilities:
         return [f"log-loss {figures['log_loss']:.6f}, Brier score {figures['brier']:.6f}"] if figures else []
 
 
-class ClassMeasures:
+class ByClass:
+    """Counts (k,) of decisions by class: the right ones, those for it, and those where it is true."""
+
+    def __init__(self, k: int):
+        self.right, self.predicted, self.true = (np.zeros(k, np.int64) for _ in range(3))
+
+    def by_class(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(precision, recall, F1) of each class (k,); nan where a class was never predicted, never there, neither."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            precision, recall = self.right / self.predicted, self.right / self.true
+            return precision, recall, 2.0 * self.right / (self.predicted + self.true)
+
+
+class ClassMeasures(ByClass):
     """Of predicted classes: accuracy, balanced accuracy, precision, recall and F1 of each class; of two classes also
     the area under the ROC curve (where ``ranked``); and what ``link``, which makes probabilities of decision values, is
     worth.  labels: those that the model knows; a row with any other label counts as wrong.  costs: with which the model
@@ -177,7 +190,7 @@ class ClassMeasures:
         self.labels = Labels(tuple(labels))
         k = len(self.labels.values)
         self.costs, self.cost = None if costs is None else CostMatrix.of(costs, None, self.labels).costs, 0.0
-        self.right, self.predicted, self.true = (np.zeros(k, np.int64) for _ in range(3))
+        super().__init__(k)
         self.rows = self.labelled = self.others = 0
         self.other_labels: set = set()  # some of those that the model does not know
         self.link = link
@@ -212,13 +225,6 @@ class ClassMeasures:
     @property
     def mean_cost(self) -> float:
         return self.cost / (self.labelled - self.others)
-
-    def by_class(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(precision, recall, F1) of each class (k,); nan where a class was never predicted, never there, neither."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            precision, recall = self.right / self.predicted, self.right / self.true
-            f1 = 2.0 * self.right / (self.predicted + self.true)
-        return precision, recall, f1
 
     def figures(self) -> dict[str, float]:
         if self.labelled <= self.others:
@@ -261,7 +267,7 @@ class ClassMeasures:
         return lines
 
 
-class SetMeasures:
+class SetMeasures(ByClass):
     """Of predicted sets of labels: how many are right as a whole, which share of all single decisions is wrong (Hamming
     loss), and precision, recall and F1, of all decisions together (micro), of each label, and their mean (macro).  And
     of the labels' order by decision values: rows where every label of the set stands above all others, the share of the
@@ -278,7 +284,7 @@ class SetMeasures:
         self.tops = [n for n in TOPS if n <= len(labels)]
         self.in_top, self.recalled, self.with_label = {n: 0 for n in self.tops}, {n: 0.0 for n in self.tops}, 0
         self.place = {label: c for c, label in enumerate(self.labels)}
-        self.right, self.predicted, self.true = (np.zeros(len(labels), np.int64) for _ in range(3))
+        super().__init__(len(labels))
         self.rows = self.labelled = self.exact = self.unknown = 0
 
     def count(self, scores) -> None:
@@ -320,12 +326,6 @@ class SetMeasures:
             if n in self.tops:
                 self.in_top[n] += int(hits.sum())
                 self.recalled[n] += float((hits[some] / size[some]).sum())
-
-    def by_class(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(precision, recall, F1) of each label (k,); nan where it was never predicted, never there, neither."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            precision, recall = self.right / self.predicted, self.right / self.true
-            return precision, recall, 2.0 * self.right / (self.predicted + self.true)
 
     def figures(self) -> dict[str, float]:
         if not self.labelled:

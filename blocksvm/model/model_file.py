@@ -55,17 +55,10 @@ SMALL_IDS = 8  # times as many as there are: marking them takes no more memory t
 IMPORTED = "imported"  # the status of a model of another program
 
 
-def save_model(
-    path: Location,
-    feature_ids: Callable[[int, int], np.ndarray],
-    weights: Piecewise | Kept,
-    state: Mapping[str, Mapping[str, Piecewise]],
-    meta: ModelMeta,
-    overwrite: bool = True,
-    support: Support | None = None,
-    names: h5py.Group | None = None,
-    factors: np.ndarray | None = None,
-) -> None:
+def save_model(path: Location, feature_ids: Callable[[int, int], np.ndarray], weights: Piecewise | Kept,
+               state: Mapping[str, Mapping[str, Piecewise]], meta: ModelMeta, overwrite: bool = True,
+               support: Support | None = None, names: h5py.Group | None = None,
+               factors: np.ndarray | None = None) -> None:  # fmt: skip
     """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
     feature's weight last; of more than two classes one such vector after the other.
 
@@ -256,7 +249,6 @@ class Model:
         return None
 
     def _expanded(self, X, support: Support) -> np.ndarray:
-        """Decision values of a machine with a kernel."""
         if self.bits is not None and X.shape[1]:
             # what is one hashed feature is added up, also where the model does not know it
             hashes, column = np.unique(hashed(np.arange(X.shape[1]), self.bits), return_inverse=True)

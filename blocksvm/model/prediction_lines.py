@@ -34,9 +34,7 @@ class Predictions:
     a decision value above 0."""
 
     def __init__(self, write: Callable[[str], None], scores: bool, sets: bool = False):
-        self.write = write
-        self.scores = scores
-        self.sets = sets
+        self.write, self.scores, self.sets = write, scores, sets
         self.rows = 0
 
     def add(self, values: np.ndarray, labels: Labels | None) -> None:

@@ -29,9 +29,8 @@ def one_of_several(values: np.ndarray, link: Link) -> np.ndarray:
     with np.errstate(under="ignore"):
         shares = each(values, link)
         # relative to the largest, which no underflow of all of them makes 0 / 0
-        shares = np.where(
-            shares.sum(axis=1, keepdims=True) > 0.0, shares, np.exp(values - values.max(axis=1, keepdims=True))
-        )
+        softened = np.exp(values - values.max(axis=1, keepdims=True))
+        shares = np.where(shares.sum(axis=1, keepdims=True) > 0.0, shares, softened)
         return shares / shares.sum(axis=1, keepdims=True)
 
 

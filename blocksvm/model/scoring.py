@@ -120,7 +120,6 @@ class Coverage:
             self.unknown += unknown
 
     def figures(self) -> dict:
-        """As JSON has them."""
         return {"entries": self.entries, "unknown_entries": self.unknown, "notes": self.notes}
 
     def warning(self) -> str:
@@ -166,7 +165,6 @@ class Scorer:
         self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
 
     def _values(self, entries: Entries) -> Explained:
-        """Of consecutive rows."""
         explainer = self.explainer
         for rows, values in decision_pieces(entries, self.w, 1.0, self.completion, 2 * self.n_explained):
             largest = explainer and explainer.contributions(entries.of_rows(rows), classes_of(values), self.w)
@@ -176,17 +174,16 @@ class Scorer:
 class TextScorer(Scorer):
     """Scores text row by row, read by the recipe of the model's training text.
 
-    format: the text's format, None: the recipe's own, 'auto': what its first bytes look like;
-    options: settings of the format that are others for this text (of ``choices.PREDICTED``); n_jobs: threads that
-    parse.
+    format: the text's format, None: the recipe's own, 'auto': what its first bytes look like; options: settings of the
+    format that are others for this text (of ``choices.PREDICTED``); n_jobs: threads that parse; keep: columns that are
+    wanted beside the scores; skip_bad: go on after malformed lines, of which notes tell.
     """
 
     def __init__(self, model: str | Path, inputs: list[str] | TableInputs, memory: int, format: str | None = None,
-                 options: Mapping = {}, n_jobs: int = 1, explain: int | None = None):  # fmt: skip
+                 options: Mapping = {}, n_jobs: int = 1, explain: int | None = None, keep: str | None = None,
+                 skip_bad: bool = False):  # fmt: skip
         super().__init__(model, memory, explain)
-        self.inputs = inputs
-        self.keep: str | None = None  # columns that are wanted beside the scores
-        self.skip_bad = False  # go on after malformed lines, of which notes tell
+        self.inputs, self.keep, self.skip_bad = inputs, keep, skip_bad
         self.counter = RecordCounter()
         description = self.description
         by_user(format=format)
@@ -291,9 +288,8 @@ class TextScorer(Scorer):
         # a longer one is there up to three times while it is read, then with what is made of it, alone
         each = int((EXPANSION + 4) / share)
         used = self.budget.total - self.budget.left
-        return LineLimit(
-            max(int(share * self.piece_bytes), self.budget.left // each), lambda n_bytes: used + each * (n_bytes + 1)
-        )
+        longest = max(int(share * self.piece_bytes), self.budget.left // each)
+        return LineLimit(longest, lambda n_bytes: used + each * (n_bytes + 1))
 
 
 class StoreScorer(Scorer):
@@ -305,13 +301,10 @@ class StoreScorer(Scorer):
     each row.
     """
 
-    empty = 0  # lines without a row: a store has none
-
     def __init__(self, model: str | Path, path: str | Location, memory: int, with_values: bool = True,
                  n_jobs: int = 1, explain: int | None = None):  # fmt: skip
         super().__init__(model, memory, explain)
-        self.path = path
-        self.with_values = with_values
+        self.path, self.with_values = path, with_values
         description, n_explained = self.description, self.n_explained
         d, n_vectors = description.n_features, description.n_vectors
         self.n_values = n_vectors
@@ -321,11 +314,8 @@ class StoreScorer(Scorer):
         with Store(path) as store:
             of_store = weight_bytes(description, store.n_features + 1)
             need = 8 * (d + 1) + bytes_of_reading(description) + IdIndex.n_bytes(d) + of_store + store.n_features + 1
-            need += (
-                GATHERED_BYTES
-                + support_bytes(description.kernel, store.n_features)
-                + 8 * d * (description.kernel is not None)
-            )
+            need += GATHERED_BYTES + support_bytes(description.kernel, store.n_features)
+            need += 8 * d * (description.kernel is not None)
             self.budget.require("the model and the matching of its features", need)
             loaded = load_model(model)
             recipe, trained = store.meta.recipe, loaded.recipe
@@ -364,7 +354,8 @@ class StoreScorer(Scorer):
         """Scores of consecutive rows of the source, piece by piece; sharing: who scores chunks, None: threads."""
         with Store(self.path) as store, (sharing or self.by_threads)(store) as score_chunks:
             at_once = min(store.n_samples, max(1, self.budget.left // self.row_bytes))
-            bounds = _source_bounds(store, at_once)
+            ranges = -(-store.n_samples // at_once)  # of source numbers, each with at most about so many rows
+            bounds = [store.meta.source_rows * k // ranges for k in range(ranges + 1)]
             for low, high in zip(bounds[:-1], bounds[1:], strict=True):
                 yield from self._between(store, score_chunks, low, high)
 
@@ -404,15 +395,12 @@ class StoreScorer(Scorer):
             if self.some_unknown:
                 unknown = self.unknown[indices[indptr[part.start] : indptr[part.stop]]]
                 n_unknown = int(np.count_nonzero(unknown & np.repeat(selected, lengths)))
+            explained = None if contributions is None else Contributions(*(array[selected] for array in contributions))
             yield ScoredRows(
-                rows["source"][part][selected],
-                rows["label"][part][selected],
-                classes_of(values)[selected].astype(np.int32),
-                values.T[selected] if self.with_values else None,
-                None if contributions is None else Contributions(*(of_part[selected] for of_part in contributions)),
-                int(lengths[selected].sum()),
-                n_unknown,
-            )
+                rows["source"][part][selected], rows["label"][part][selected],
+                classes_of(values)[selected].astype(np.int32), values.T[selected] if self.with_values else None,
+                explained, int(lengths[selected].sum()), n_unknown,
+            )  # fmt: skip
 
     def _between(self, store: Store, score_chunks: ScoreChunks, low: int, high: int) -> Iterator[Scores]:
         """Scores of the rows with source numbers low .. high - 1."""
@@ -443,24 +431,17 @@ class StoreScorer(Scorer):
             yield Scores(values, classes[part], store.coding.labels_of_rows(labels[part]), contributions)
 
 
-def scorer_of(
-    model: str | Path,
-    inputs: list[str] | TableInputs,
-    memory: int,
-    format: str | None = None,
-    options: Mapping = {},
-    n_jobs: int = 1,
-    explain: int | None = None,
-    with_values: bool = True,
-) -> TextScorer | StoreScorer:
+def scorer_of(model: str | Path, inputs: list[str] | TableInputs, memory: int, format: str | None = None,
+              options: Mapping = {}, n_jobs: int = 1, explain: int | None = None, with_values: bool = True,
+              keep: str | None = None, skip_bad: bool = False) -> TextScorer | StoreScorer:  # fmt: skip
     """The scorer of the rows of text, of ``TableInputs``, or of a store, whose text was read when it was made:
     InputError for settings of it, and for a store among other files."""
     store = next(filter(is_store, inputs), None) if isinstance(inputs, list) else None
     if store is None:
-        return TextScorer(model, inputs, memory, format, options, n_jobs, explain)
+        return TextScorer(model, inputs, memory, format, options, n_jobs, explain, keep, skip_bad)
     if len(inputs) > 1:
         raise InputError(f"{store}: is a store, and predicted alone; name it, or text without stores")
-    for setting in options:
+    for setting in [*options, *(["skip_bad"] if skip_bad else [])]:
         raise InputError(f"{option(setting)}: {store} is a store, which was read already; leave it out")
     return StoreScorer(model, store, memory, with_values, n_jobs, explain)
 
@@ -550,13 +531,6 @@ def check_hashes(model: Model, store: Store) -> int | None:
             "split it likewise"
         )
     return bits
-
-
-def _source_bounds(store: Store, at_once: int) -> list[int]:
-    """Source numbers between which there are at most about ``at_once`` rows."""
-    n_source = store.meta.source_rows
-    ranges = -(-store.n_samples // at_once)
-    return [n_source * k // ranges for k in range(ranges + 1)]
 
 
 def _sources_between(store: Store, low: int, high: int) -> np.ndarray:

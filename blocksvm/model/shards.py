@@ -109,7 +109,6 @@ class Results:
             self.conditions.append((column, OPERATORS[comparison], number))
 
     def _code(self, text: str) -> int:
-        """The position of a label."""
         if text not in self.texts:
             meant = nearest(text, self.texts)
             raise InputError(f"{text}: is no label of the model{f'; did you mean {meant}?' if meant else ''}")
@@ -139,7 +138,6 @@ class Results:
         return columns, selected
 
     def table(self, columns: Mapping[str, np.ndarray]) -> dict[str, pa.Array]:
-        """The columns as Arrow has them."""
         if self.labels and isinstance(self.labels[0], str):
             labels: pa.Array = strings([label.encode() for label in self.labels])
         else:
@@ -169,11 +167,26 @@ def own_names(names: Collection[str], results: Collection[str]) -> dict[str, str
     return given
 
 
-class TableFile:
+class ScoreFile:
+    """A file of rows' results.  unseen: keys of the columns to be kept that no row had."""
+
+    def __init__(self, results: Results):
+        self.results = results
+        self.unseen: set[str] = set()
+
+    def write(self, kept: pa.RecordBatch | None, columns: Mapping[str, np.ndarray], selected: np.ndarray) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Write what is still kept, in the end."""
+
+
+class TableFile(ScoreFile):
     """A file of a table: rows are kept until they make a row group; open_writer(schema) begins it."""
 
     def __init__(self, results: Results, open_writer: Callable[[pa.Schema], Any], most_bytes: int):
-        self.results, self.open_writer, self.most_bytes = results, open_writer, most_bytes
+        super().__init__(results)
+        self.open_writer, self.most_bytes = open_writer, most_bytes
         self.parts: list[pa.RecordBatch] = []
         self.rows = self.n_bytes = 0
         self.writer: Any = None
@@ -204,13 +217,13 @@ class TableFile:
         self.writer.close()
 
 
-class JsonFile:
+class JsonFile(ScoreFile):
     """A file of JSON lines: the kept keys as they were written, then the results."""
 
     def __init__(self, results: Results, file: IO[bytes], keep: str | None):
-        self.results, self.file = results, file
-        self.keys = [] if keep is None else keep.split(",")
-        self.unseen = set(self.keys)  # keys that no object had
+        super().__init__(results)
+        self.file, self.keys = file, [] if keep is None else keep.split(",")
+        self.unseen = set(self.keys)
         self.encode = msgspec.json.Encoder().encode
         self.strict = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -248,15 +261,13 @@ class JsonFile:
         names = own_names(found, results)
         return {names[key]: value for key, value in found.items()}
 
-    def close(self) -> None:
-        pass
 
-
-class LineFile:
+class LineFile(ScoreFile):
     """Lines as fastText's ``predict-prob`` writes them: each label, as __label__word, and its probability or score."""
 
     def __init__(self, results: Results, file: IO[bytes]):
-        self.results, self.file = results, file
+        super().__init__(results)
+        self.file = file
 
     def write(self, kept: None, columns: Mapping[str, np.ndarray], selected: np.ndarray) -> None:
         likely = "probability" if "probability" in columns else "score"
@@ -266,14 +277,11 @@ class LineFile:
         words = [[one if isinstance(one, str) else f"{one:.6g}" for one in part] for part in parts]
         self.file.write("".join([" ".join(row) + "\n" for row in zip(*words, strict=True)]).encode())
 
-    def close(self) -> None:
-        pass
-
 
 @contextmanager
 def opened(
     path: Location, format_: str, results: Results, keep: str | None, memory: int, overwrite: bool
-) -> Iterator[Any]:
+) -> Iterator[ScoreFile]:
     """The file for results of rows of this format, which takes its name when the body ends well."""
     with ExitStack() as stack:
         file: Any = stack.enter_context(written_whole(path, overwrite))
@@ -348,7 +356,7 @@ class Shards:
 
     def score(self, scorer: TextScorer, results: Results) -> Iterator[tuple[str, Scores, int]]:
         """(input, scores of some of its rows, how many of them were selected), piece by piece, as they are written."""
-        scorer.keep, memory = self.wanted.keep, scorer.budget.total
+        memory = scorer.budget.total
         scorer.budget.take("output", 3 * memory // GROUP_PARTS)  # a row group as it was scored, encoded, and joined
         notes: list[str] = []
         for name, path in self.outputs.items():
@@ -363,7 +371,7 @@ class Shards:
                     columns, selected = results.columns(scores)
                     file.write(scores.kept, columns, selected)
                     yield name, scores, int(selected.sum())
-            for key in sorted(getattr(file, "unseen", ())):
+            for key in sorted(file.unseen):
                 notes.append(f"{name}: no object has the key {key}, which {option('keep')} names")
             self.known["shards"][name] = state
             write_json(self.list, self.known, overwrite=True)

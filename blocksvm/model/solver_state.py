@@ -129,9 +129,7 @@ def verify_state(path: str | Location) -> None:
 
 def save_checkpoint(path: Location, spaces: Mapping[str, Mapping[str, np.ndarray]], meta: dict) -> None:
     """Write a run's whole state; the file of before stays until the new one is whole."""
-    described = {
-        space: {name: [a.dtype.str, int(a.size)] for name, a in arrays.items()} for space, arrays in spaces.items()
-    }
+    described = {space: {name: [a.dtype.str, int(a.size)] for name, a in own.items()} for space, own in spaces.items()}
     with create_hdf5(path, "checkpoint") as file:
         write_state(file, {s: {n: whole(a) for n, a in arrays.items()} for s, arrays in spaces.items()})
         write_meta(file, typed(meta | {"arrays": described}, CheckpointMeta))
@@ -172,8 +170,7 @@ class _RowsBefore:
     """New rows begin with dual variables of 0, and new features likewise."""
 
     def __init__(self, saved: SavedState, source: Source, axes: Mapping[str, str], n_before: int):
-        self.saved = saved
-        self.axes = axes
+        self.saved, self.axes = saved, axes
         self.n_samples, self.n_features = source.n_samples, source.n_features
         self.n_before, self.d_before = n_before, saved.meta.n_features
 
@@ -187,9 +184,7 @@ class _RowsBefore:
         axis = self.axes.get(name, "feature")
         if axis == "scalar":
             return length
-        before, now = (
-            (self.n_before, self.n_samples) if axis == "row" else (self.d_before + 1, self.n_features + 1)
-        )  # fmt: skip
+        before, now = (self.n_before, self.n_samples) if axis == "row" else (self.d_before + 1, self.n_features + 1)
         return length // before * now
 
     def load(self, solver: str, name: str, out: np.ndarray) -> None:

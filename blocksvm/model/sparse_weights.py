@@ -98,10 +98,8 @@ def kept_vectors(file: h5py.File, n_features: int) -> Iterator[tuple[np.ndarray,
     """(places, weights) of the features of each class, one class in memory at a time."""
     arrays = group(file, "sparse")
     for begin, end in pairwise([0, *read_array(arrays, "ends", ENDS, None).tolist()]):
-        places, weights = (
-            read_range(arrays, "features", PLACES, begin, end),
-            read_range(arrays, "values", WEIGHTS, begin, end),
-        )
+        places = read_range(arrays, "features", PLACES, begin, end)
+        weights = read_range(arrays, "values", WEIGHTS, begin, end)
         yield places[places < n_features], weights[places < n_features]
 
 
@@ -123,5 +121,4 @@ class WeightsByFeature:
         return len(self.intercepts)
 
     def fill(self, entries: Entries, values: np.ndarray) -> None:
-        """The decision values (n, k) of plain rows."""
         sparse_values(entries, *self.arrays, self.intercepts, values)

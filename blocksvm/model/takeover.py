@@ -48,9 +48,7 @@ class InitialModels:
     """
 
     def __init__(self, source: Source, continue_from: Location | None = None, prior: Location | None = None):
-        self.source = source
-        self.continue_from = continue_from
-        self.prior = prior
+        self.source, self.continue_from, self.prior = source, continue_from, prior
         # by content: a run that is resumed, or a model that is continued, must have the same
         self.fingerprints = [None if path is None else model_fingerprint(path) for path in (continue_from, prior)]
         self.extra_ids = np.empty(0, np.int64)

@@ -57,7 +57,6 @@ def read_trace(path: Location, cut_short: bool = False) -> list[dict]:
 
 def _before(path: Location, outer: int) -> list[str]:
     """Lines of a trace that a run resumed in this outer iteration has behind it."""
-    events = [
-        e for e in read_trace(path, cut_short=True) if e["event"] in ("start", "resume") or e.get("outer", 0) < outer
-    ]
+    begins = "start", "resume"
+    events = [e for e in read_trace(path, cut_short=True) if e["event"] in begins or e.get("outer", 0) < outer]
     return [json.dumps(event) + "\n" for event in events if event["event"] != "end"]

@@ -11,6 +11,5 @@ from blocksvm import __version__
 
 @cache
 def versions() -> dict[str, str]:
-    """Name -> version."""
     names = ("numpy", "numba", "h5py", "numcodecs")
     return {"blocksvm": __version__, "python": platform.python_version()} | {name: version(name) for name in names}

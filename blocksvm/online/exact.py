@@ -160,7 +160,6 @@ class ExactRunner:
         return sum(array.n_bytes(d, n) for array in STATE)
 
     def new_state(self, d: int, n: int) -> State:
-        """The initial state for n rows of d features."""
         state = {a.name: np.zeros(a.shape(d, n), a.dtype) for a in STATE}
         state["leader"][ETA] = 1.0
         return state

@@ -142,9 +142,7 @@ class SupportVectors:
 
     def restore(self, by_row: np.ndarray, blocks: Callable[[], Iterable[Block]], function: tuple, constant: float):
         """Restore the support vectors from ``places`` and a checkpoint's coefficients, in one reading of all rows."""
-        held = RowCopies.joined(
-            [RowCopies.of(block, np.flatnonzero(self.places[block.rows] > 0)) for block in blocks()]
-        )
+        held = RowCopies.joined([RowCopies.of(one, np.flatnonzero(self.places[one.rows] > 0)) for one in blocks()])
         n = len(held)
         if n > len(self.norms) or held.csr[0][-1] > len(self.values):
             raise InputError("the checkpoint has more support vectors than there is memory for; start afresh")

@@ -140,7 +140,6 @@ class Runner:
 
     @property
     def signed(self) -> bool:
-        """Whether labels are -1 and +1."""
         return self.n_vectors == 1 and not self.real
 
     @property

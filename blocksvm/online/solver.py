@@ -16,6 +16,7 @@ from blocksvm.base.labels import SETS as LABEL_SETS
 from blocksvm.base.labels import Labels, require_labels, require_numbers
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
+from blocksvm.online import loops
 from blocksvm.online.costs import CostMatrix
 from blocksvm.online.learner import CLASSES as ONE_CLASS
 from blocksvm.online.learner import (
@@ -30,19 +31,6 @@ from blocksvm.online.learner import (
     Learner,
     learns_apart,
     of_classes,
-)
-from blocksvm.online.loops import (
-    CORRECTED,
-    COST,
-    LOSS_SUM,
-    MISTAKES,
-    NONZEROS,
-    NOT_POSITIVE,
-    QUERIED,
-    ROWS,
-    SQUARED_ERRORS,
-    TALLY_LENGTH,
-    SetTable,
 )
 from blocksvm.online.runner import LearnerState, Runner, known_of
 from blocksvm.problems.problem import class_factors, kinds_of, sums_by_class
@@ -82,7 +70,7 @@ class RowSolver(Solver):
     costs: CostMatrix | None = None
     factors: np.ndarray | None = None
     prior = np.empty(0)
-    counts = StateArray("tally", "scalar", TALLY_LENGTH), StateArray("epochs", "scalar", EPOCHS_LENGTH)
+    counts = StateArray("tally", "scalar", loops.TALLY_LENGTH), StateArray("epochs", "scalar", EPOCHS_LENGTH)
 
     @abstractmethod
     def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, state: State) -> Iterator[int]:
@@ -108,12 +96,13 @@ class RowSolver(Solver):
         before = tally.copy()
         rows = self.learn(block, self.row_weights(block), order, state)
         reports = tuple(self.progress(state) for n in rows if is_reported(n))
-        nnz, loss = int(tally[NONZEROS] - before[NONZEROS]), float(tally[LOSS_SUM] - before[LOSS_SUM])
+        done = tally - before
+        nnz, loss = int(done[loops.NONZEROS]), float(done[loops.LOSS_SUM])
         return PassResult(len(order), nnz, loss, True, reports)
 
     def end_outer(self, state: State, outer: int) -> None:
         """Count an epoch, and the rows with a margin not above 0 in it."""
-        epochs, rows = state["epochs"], state["tally"][NOT_POSITIVE]
+        epochs, rows = state["epochs"], state["tally"][loops.NOT_POSITIVE]
         epochs[LAST] = rows - epochs[BEFORE]
         epochs[BEFORE] = rows
         epochs[EPOCHS] += 1.0
@@ -139,7 +128,7 @@ class OnlineSolver(RowSolver):
             check_sets(shared, task)
             shared["targets"] = SETS
             labels, self.member, _ = kinds_of(source)
-            self.sets = SetTable.of_membership(self.member)
+            self.sets = loops.SetTable.of_membership(self.member)
             k = len(labels.values)
         else:
             if targets == SETS:
@@ -163,9 +152,8 @@ class OnlineSolver(RowSolver):
         )  # fmt: skip
         self.runner.take_costs(source.labels)
         chosen = self.runner.learner
-        self.capabilities = replace(
-            capabilities, takes_prior=PRIOR in chosen.takes, takes_weights=WEIGHTS in chosen.takes
-        )
+        takes = chosen.takes
+        self.capabilities = replace(capabilities, takes_prior=PRIOR in takes, takes_weights=WEIGHTS in takes)
         self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
         if self.factors is not None:
             self.settings["class_weight"] = task.settings["class_weight"]
@@ -222,15 +210,15 @@ class OnlineSolver(RowSolver):
             separated = f"the rows are linearly separable{' with a bias' if runner.bias else ''}"
             which = "by the last weights, of which the model keeps the mean" if runner.average else "by these weights"
             return f"the last epoch made no mistake: {separated}, {which}"
-        queried = f", {tally[CORRECTED]:,.0f} of them on labels asked for" if math.isfinite(runner.query) else ""
+        queried = f", {tally[loops.CORRECTED]:,.0f} of them on labels asked for" if math.isfinite(runner.query) else ""
         verdict = (
-            f"every epoch made mistakes, {tally[NOT_POSITIVE]:,.0f} in all{queried}: this does not show whether the "
+            f"every epoch made mistakes, {tally[loops.NOT_POSITIVE]:,.0f} in all{queried}: this does not show whether the "
             "rows are separable"
         )
-        counted = tally[NOT_POSITIVE] >= tally[MISTAKES]  # a model of an earlier release did not count them
-        if len(self.prior) or epochs[SEEN] == MIXED or not counted or tally[CORRECTED] == 0.0:
+        counted = tally[loops.NOT_POSITIVE] >= tally[loops.MISTAKES]  # a model of an earlier release did not count them
+        if len(self.prior) or epochs[SEEN] == MIXED or not counted or tally[loops.CORRECTED] == 0.0:
             return verdict
-        root, R, B = math.sqrt(tally[CORRECTED]), self.max_norm, runner.bias
+        root, R, B = math.sqrt(tally[loops.CORRECTED]), self.max_norm, runner.bias
         if B:
             return f"{verdict}, but no plane has a margin above {(R * R + B * B) / (B * root):.3g}"
         return f"{verdict}, but no plane through the origin has a margin above {R / root:.3g}"
@@ -314,10 +302,10 @@ def progress_of(tally: np.ndarray, real: bool, costs=None) -> dict:
     """A tally as a dictionary: rows, cumulative loss, and mistakes or, with numbers, squared errors; the cost of the
     predictions, with costs; labels queried (asked)."""
     return {
-        "rows": int(tally[ROWS]),
-        "cumulative_loss": float(tally[LOSS_SUM]),
-        "mistakes": None if real else int(tally[MISTAKES]),
-        "squared_errors": float(tally[SQUARED_ERRORS]) if real else None,
-        "cumulative_cost": None if costs is None else float(tally[COST]),
-        "asked": int(tally[QUERIED]),
+        "rows": int(tally[loops.ROWS]),
+        "cumulative_loss": float(tally[loops.LOSS_SUM]),
+        "mistakes": None if real else int(tally[loops.MISTAKES]),
+        "squared_errors": float(tally[loops.SQUARED_ERRORS]) if real else None,
+        "cumulative_cost": None if costs is None else float(tally[loops.COST]),
+        "asked": int(tally[loops.QUERIED]),
     }

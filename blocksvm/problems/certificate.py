@@ -100,21 +100,15 @@ def at_their_end(figures: np.ndarray, tol: float) -> np.ndarray:
     return (gaps <= tol) | decided_by_rounding(gaps, figures[:, ROUNDED], tol)
 
 
-def certificate_of(
-    figures: np.ndarray,
-    accuracy: float | None,
-    rmse: float | None = None,
-    factors: tuple[float, float] | None = None,
-    each: bool = True,
-) -> Certificate:
+def certificate_of(figures: np.ndarray, accuracy: float | None, rmse: float | None = None,
+                   factors: tuple[float, float] | None = None, each: bool = True) -> Certificate:  # fmt: skip
     """That of problems with these figures (k, 4): the sums of primals and duals, and the largest of the gaps; each: it
     has those of each problem, too."""
     primals, duals, gaps, rounding = figures.T.tolist()
     largest = gaps.index(max(gaps))
     by_class = dict(zip(CERTIFIED, figures.T.tolist(), strict=True)) if each else None
-    return Certificate(
-        math.fsum(primals), math.fsum(duals), gaps[largest], accuracy, rmse, factors, by_class, rounding[largest]
-    )
+    sums = math.fsum(primals), math.fsum(duals)
+    return Certificate(*sums, gaps[largest], accuracy, rmse, factors, by_class, rounding[largest])
 
 
 def predicted(scores: np.ndarray) -> np.ndarray:
@@ -197,7 +191,6 @@ class CertificateSums:
         return of_vectors
 
     def clear(self) -> None:
-        """No block has been added."""
         problem = self.problem
         self.live = problem.live
         self.correct = self.labelled = 0

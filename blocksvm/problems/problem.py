@@ -197,9 +197,8 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
         weights, unit, predicts = class_factors(class_weight, labels, sums), 1.0, source.label_kind
     C = weight_of_losses(settings, math.fsum(sums))
     cost = C * np.array([weights])
-    problem = Problem(
-        loss, cost, bias, source.n_samples, loss.at(settings), weight_sums=sums, unit=unit, predicts=predicts
-    )
+    made = loss, cost, bias, source.n_samples, loss.at(settings)
+    problem = Problem(*made, weight_sums=sums, unit=unit, predicts=predicts)
     check_costs(settings, problem.cost, source, bias, problem.total_cost)
     return problem
 

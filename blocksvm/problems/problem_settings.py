@@ -38,9 +38,8 @@ class ClassWeights(Setting):
             raise InputError(f"{option(self.name, value)}: gives the label {text} two weights; leave one out")
         for label, weight in weights.items():
             if not 0.0 < weight < float("inf"):
-                wrong = option(
-                    self.name, f"{label:g}={weight:g}" if isinstance(label, float) else f"{label}={weight:g}"
-                )
+                shown = f"{label:g}" if isinstance(label, float) else label
+                wrong = option(self.name, f"{shown}={weight:g}")
                 raise InputError(f"{wrong}: the weight must be a finite number above 0")
         return weights
 

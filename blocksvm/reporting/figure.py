@@ -92,7 +92,6 @@ def spent(run: TracedRun) -> dict[str, float]:
 
 
 def figure_of(runs: Sequence[TracedRun]):
-    """The charts as matplotlib's figure."""
     from matplotlib.figure import Figure
 
     drawn = charts_of(runs)

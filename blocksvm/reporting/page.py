@@ -39,7 +39,6 @@ th:first-child { text-align: left }
 
 
 def page_of(runs: Sequence[TracedRun]) -> str:
-    """The whole page."""
     title, picture = escape(", ".join(run.name for run in runs)), io.BytesIO()
     draw(runs, picture, "svg")
     source = "data:image/svg+xml;base64," + base64.b64encode(picture.getvalue()).decode()

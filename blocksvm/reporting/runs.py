@@ -111,7 +111,6 @@ class Event:
         return value
 
     def total(self, name: str) -> float:
-        """The sum of a list of numbers."""
         value = self.values.get(name) or []
         if not isinstance(value, list) or not all(type(one) is int and 0 <= one < 2**53 for one in value):
             raise self._wrong(name, "is not a list of whole numbers")
@@ -150,16 +149,13 @@ def distinct_names(names: list[str]) -> list[str]:
     """Distinct file names, without the common folder and without their suffixes."""
     parts = [Path(name).with_suffix("").parts for name in names]
     shared = 0
-    while len(names) > 1 and all(
-        len(folders) > shared + 1 and folders[shared] == parts[0][shared] for folders in parts
-    ):
+    while len(names) > 1 and all(len(one) > shared + 1 and one[shared] == parts[0][shared] for one in parts):
         shared += 1
     short = ["/".join(folders[shared:] if len(names) > 1 else folders[-1:]) for folders in parts]
     return [f"{name} ({k + 1})" if short.count(name) > 1 else name for k, name in enumerate(short)]
 
 
 def load_run(path: Path, name: str) -> TracedRun:
-    """One run, see ``load_runs``."""
     if not path.is_file():
         raise InputError(f"{path}: no such file; name a trace that train or stream wrote")
     run = TracedRun(name)
@@ -201,9 +197,8 @@ def _text(value) -> str:
 
 def _iterate(run: TracedRun, event: Event) -> None:
     before = run.iterations[-1] if run.iterations else None
-    certified = event.number("rel_gap") is not None or (
-        event.number("primal") is not None and event.number("dual_estimate") is None
-    )
+    without_dual = event.number("primal") is not None and event.number("dual_estimate") is None
+    certified = event.number("rel_gap") is not None or without_dual
     suffix = "" if certified else "_estimate"
     seconds, blocks, set_rows = event.amount("seconds"), event.amount("blocks"), event.number("set_rows")
     run.iterations.append(

@@ -84,23 +84,15 @@ class Matrix(Source):
         if counts is None:  # too many labels for codes
             digest.update(self.y_stored.data)
         super().__init__(
-            name="the matrix",
-            n_samples=n,
-            n_features=d,
-            n_nonzeros=int(self.indptr[-1]),
+            name="the matrix", n_samples=n, n_features=d, n_nonzeros=int(self.indptr[-1]),
             value_bytes=0 if self.values is None else self.values.itemsize,
             max_norm=float(np.sqrt(self.sq_norms.max())),
-            chunks=ChunkTable(first, last - first, self.indptr[last] - self.indptr[first]),
-            coding=coding,
+            chunks=ChunkTable(first, last - first, self.indptr[last] - self.indptr[first]), coding=coding,
             label_kind=kind_of(label_table[0]) if label_table else NUMBERS if label_table is None else STRINGS,
-            label_counts=counts,
+            label_counts=counts, label_weights=self._label_weights(counts, label_table), n_unlabelled=unlabelled,
             total_weight=float(n) if self.weights is None else float(self.weights.sum()),
-            label_weights=self._label_weights(counts, label_table),
-            n_unlabelled=unlabelled,
-            weighted=self.weights is not None,
-            fingerprint=digest.hexdigest(),
-            in_memory=True,
-        )
+            weighted=self.weights is not None, fingerprint=digest.hexdigest(), in_memory=True,
+        )  # fmt: skip
 
     def _cut(self, n: int) -> np.ndarray:
         size = chunk_nonzeros(int(self.indptr[-1]), n)

@@ -56,7 +56,6 @@ class ReadingCost:
     requests: int = 0
 
     def __sub__(self, before: ReadingCost) -> ReadingCost:
-        """The difference since."""
         return ReadingCost(*(a - b for a, b in zip(astuple(self), astuple(before), strict=True)))
 
     def __add__(self, other: ReadingCost) -> ReadingCost:
@@ -146,7 +145,6 @@ class Source(ABC):
         return other
 
     def close(self) -> None:
-        """Give back what reading takes."""
         return
 
     @abstractmethod

@@ -64,11 +64,8 @@ class AnnData:
         self.n_rows, self.n_columns = (int(n) for n in shape)
         if self.sparse:
             self.indptr, self.indices, self.data = parts
-            if (
-                self.indptr.shape != (self.n_rows + 1,)
-                or self.indices.ndim != 1
-                or self.indices.shape != self.data.shape
-            ):
+            alike = self.indices.ndim == 1 and self.indices.shape == self.data.shape
+            if self.indptr.shape != (self.n_rows + 1,) or not alike:
                 raise ValueError("the parts of X are not as long as they should be")
         self.n_entries = self.data.shape[0] if self.sparse else self.n_rows * self.n_columns
         for part, kinds in zip(parts, ("iu", "iu", "biuf") if self.sparse else ("biuf",), strict=True):
@@ -82,7 +79,6 @@ class AnnData:
             yield start, min(start + self.at_once, n)
 
     def labels(self, name: str) -> Column:
-        """A column of obs."""
         return self._column(self._table("obs"), name, self.n_rows, "obs")
 
     def _table(self, name: str) -> h5py.Group:
@@ -105,9 +101,8 @@ class AnnData:
             one = prod(dataset.chunks) * dataset.dtype.itemsize
             if 2 * one > self.memory:
                 size = f"{one / 1e6:,.0f} MB"
-                raise Fault(
-                    f"its {dataset.name} is stored in chunks of {size}; raise {option('memory')}, or write smaller ones"
-                )
+                cure = f"raise {option('memory')}, or write smaller ones"
+                raise Fault(f"its {dataset.name} is stored in chunks of {size}; {cure}")
             wanted = prod(-(-n // chunk) for n, chunk in zip(dataset.shape, dataset.chunks, strict=True))
             whole = dataset.id.get_num_chunks() >= wanted
         else:
@@ -165,7 +160,6 @@ class AnnData:
         return meant
 
     def _plain(self, dataset: h5py.Dataset, length: int) -> Column:
-        """A column of numbers, or of text."""
         self._check(dataset, length)
         if h5py.check_string_dtype(dataset.dtype) is not None:
             return lambda first, last: _coded(dataset.asstr()[first:last])

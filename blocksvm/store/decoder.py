@@ -106,10 +106,7 @@ class DiskBytes(ChunkBytes):
     """Of a file by its descriptor, which is closed with it unless ``owned`` by another."""
 
     def __init__(self, path: Location, descriptor: int, spans_of: SpansOf, owned: bool = True):
-        self.path = path
-        self.descriptor = descriptor
-        self.spans_of = spans_of
-        self.owned = owned
+        self.path, self.descriptor, self.spans_of, self.owned = path, descriptor, spans_of, owned
         self.size = os.fstat(descriptor).st_size
 
     def reads(self) -> DiskReads:
@@ -177,8 +174,7 @@ class SharedWork:
     """
 
     def __init__(self, block: Block, runs: list[tuple]):
-        self.block = block
-        self.runs = runs
+        self.block, self.runs = block, runs
         self.n_assigned = 0
         self.working = 0
         self.failed: tuple[int, BaseException] | None = None
@@ -354,7 +350,6 @@ class Decoder:
         return self.words
 
     def _decode_part(self, chunk: int, record: tuple, words: np.ndarray) -> None:
-        """Decode one part to its words."""
         offset, size, checksum = record
         stored = size == words.nbytes  # words that hardly compress, which are read straight to their place
         if len(self.compressed) < self.store.parts.largest_part:

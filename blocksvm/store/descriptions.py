@@ -52,13 +52,7 @@ CHUNK = np.dtype(
         ("rows_checksum", "<u8"),
     ]
 )
-PART = np.dtype(
-    [
-        ("offset", "<u8"),
-        ("size", "<u4"),
-        ("checksum", "<u8"),
-    ]
-)
+PART = np.dtype([("offset", "<u8"), ("size", "<u4"), ("checksum", "<u8")])
 
 Whole = Annotated[int, Meta(ge=0)]
 Size = Annotated[int, Meta(ge=0, lt=2**62)]
@@ -358,12 +352,7 @@ class StructureMeta(Struct, kw_only=True):
 
 
 Description = StoreMeta | ModelMeta | CheckpointMeta | StructureMeta
-SCHEMAS: dict[str, type] = {
-    "store": StoreMeta,
-    "model": ModelMeta,
-    "checkpoint": CheckpointMeta,
-    "structure": StructureMeta,
-}
+SCHEMAS: dict = {"store": StoreMeta, "model": ModelMeta, "checkpoint": CheckpointMeta, "structure": StructureMeta}
 
 
 def parse(data: bytes, kind: str) -> Any:

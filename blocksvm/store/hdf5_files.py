@@ -36,7 +36,6 @@ HELD_OPEN = {
 
 
 def kind_text(kind: str) -> str:
-    """A kind of file in words."""
     return {"structure": "structured model"}.get(kind, kind)
 
 
@@ -107,7 +106,6 @@ def open_hdf5(path: str | Location, *kinds: str) -> OpenHdf5:
 
 
 def _opened(path: Location, wanted: str, maker: str) -> OpenHdf5:
-    """The file, whatever HDF5 file it is."""
     if not path.exists():
         raise InputError(f"{path}: no such file; expected a blocksvm {wanted}")
     if path.is_dir():

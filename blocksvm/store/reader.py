@@ -106,6 +106,9 @@ def units_of(sizes: np.ndarray, n_bytes: int) -> np.ndarray:
 LEAST_DECODERS, MOST_DECODERS = 3, 16
 MEMORY_SHARE = 1 / 32
 
+# what a store is as its description says it
+AS_DESCRIBED = ("n_samples", "n_features", "n_nonzeros", "max_norm", "label_kind", "n_unlabelled", "weighted", "named",
+                "label_weights", "fingerprint")  # fmt: skip
 IDS_AT_ONCE = 1 << 22  # that are compared with each other in memory
 
 
@@ -183,22 +186,13 @@ class Store(Source):
                     raise ValueError("/labels has other labels than the description")
             super().__init__(
                 name=str(self.path),
-                n_samples=meta.n_samples,
-                n_features=meta.n_features,
-                n_nonzeros=meta.n_nonzeros,
                 value_bytes=0 if self.value_dtype is None else self.value_dtype.itemsize,
-                max_norm=meta.max_norm,
                 chunks=ChunkTable(*(chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "nnz", "words"))),
                 coding=Coding(labels_of(meta.labels), table),
-                label_kind=meta.label_kind,
                 label_counts=meta.labels,
-                n_unlabelled=meta.n_unlabelled,
-                weighted=meta.weighted,
-                named=meta.named,
                 total_weight=float(meta.n_samples) if meta.total_weight is None else meta.total_weight,
-                label_weights=meta.label_weights,
-                fingerprint=meta.fingerprint,
                 shuffled=meta.settings.order == "shuffled",
+                **{name: getattr(meta, name) for name in AS_DESCRIBED},
             )
             self.rows_checksum = chunks["rows_checksum"]
             self.checked = np.zeros(len(chunks), bool)  # chunks whose words have been found sound
@@ -391,11 +385,7 @@ def check_tables(chunks: np.ndarray, meta: StoreMeta) -> None:
         raise ValueError("the table of chunks contradicts the description")
 
 
-def open_store(
-    path: str | Location,
-    *,
-    connections: int | None = None,
-) -> Store:
+def open_store(path: str | Location, *, connections: int | None = None) -> Store:
     """Open a store made by ``blocksvm split``; a context manager.
 
     path: of a file, or the URL of an object (s3://, gs://, az://, https://), of which connections is the most requests

@@ -57,11 +57,9 @@ class RemoteBytes(ChunkBytes):
     """
 
     def __init__(self, remote: RemoteObject, spans_of: SpansOf, budget: int = READ_AHEAD, longest: int = LONGEST):
-        self.remote = remote
-        self.spans_of = spans_of
+        self.remote, self.spans_of = remote, spans_of
         self.size = remote.identity().size
-        self.budget = budget
-        self.longest = longest
+        self.budget, self.longest = budget, longest
         self.reserved = 0
         self.queue: deque[Asked] = deque()  # those without memory
         self.changed = threading.Condition()  # of the two above

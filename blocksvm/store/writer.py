@@ -51,25 +51,13 @@ class StoreWriter:
     or do not exist, and values, norms and weights that are not finite.
     """
 
-    def __init__(
-        self,
-        file: h5py.File,
-        n_rows: int,
-        chunk_nnz: int,
-        value_dtype,
-        pool: ThreadPoolExecutor,
-        jobs: int,
-        weighted: bool = False,
-        part_words: int | None = None,
-        codec_name: str = codec.CODEC,
-    ):
-        self.file = file
-        self.chunk_nnz = chunk_nnz
+    def __init__(self, file: h5py.File, n_rows: int, chunk_nnz: int, value_dtype, pool: ThreadPoolExecutor, jobs: int,
+                 weighted: bool = False, part_words: int | None = None, codec_name: str = codec.CODEC):  # fmt: skip
+        self.file, self.chunk_nnz = file, chunk_nnz
         self.value_dtype = None if value_dtype is None else np.dtype(value_dtype)
         self.pool = pool
         self.most_pending = 2 * jobs
-        self.part_words = part_words
-        self.codec_name = codec_name
+        self.part_words, self.codec_name = part_words, codec_name
         self.words: h5py.Dataset | None = None
         self.weighted = weighted
         self.rows = file.create_dataset("rows", shape=(n_rows,), dtype=WEIGHTED_ROW if weighted else ROW)
@@ -183,15 +171,9 @@ class StoreWriter:
         if self.syncing is not None:
             self.syncing.result()
 
-    def finish(
-        self,
-        n_features: int,
-        feature_ids: Callable[[int, int], np.ndarray],
-        described: dict,
-        labels: tuple | None = None,
-        names: tuple[np.ndarray, Callable] | None = None,
-        factors: np.ndarray | None = None,
-    ) -> StoreMeta:
+    def finish(self, n_features: int, feature_ids: Callable[[int, int], np.ndarray], described: dict,
+               labels: tuple | None = None, names: tuple[np.ndarray, Callable] | None = None,
+               factors: np.ndarray | None = None) -> StoreMeta:  # fmt: skip
         """Write what is open, and the tables; returns the description, which ``write_meta`` ends the file with.
 
         feature_ids(start, stop): the users' ids (int64) of these features; described: what the description has besides
@@ -223,21 +205,14 @@ class StoreWriter:
         if labels is not None:
             content.append(write_labels(self.file, labels))
         counted = {
-            "n_samples": self.rows_cut,
-            "n_features": n_features,
-            "n_nonzeros": self.counts.nnz,
-            "n_chunks": len(chunks),
-            "n_parts": len(parts),
-            "chunk_nonzeros": self.chunk_nnz,
-            "part_words": self.part_words,
-            "values": "ones" if self.value_dtype is None else self.value_dtype.name,
-            "max_norm": float(np.sqrt(self.counts.max_sq_norm)),
-            "labels": self.counts.labels(labels),
+            "n_samples": self.rows_cut, "n_features": n_features, "n_nonzeros": self.counts.nnz,
+            "n_chunks": len(chunks), "n_parts": len(parts), "chunk_nonzeros": self.chunk_nnz,
+            "part_words": self.part_words, "values": "ones" if self.value_dtype is None else self.value_dtype.name,
+            "max_norm": float(np.sqrt(self.counts.max_sq_norm)), "labels": self.counts.labels(labels),
             "codec": codec.NONE if self.codec_name == codec.NONE else f"blosc-{self.codec_name}-{codec.LEVEL}",
-            "chunks_checksum": codec.checksum(chunks.tobytes()),
-            "parts_checksum": codec.checksum(parts.tobytes()),
+            "chunks_checksum": codec.checksum(chunks.tobytes()), "parts_checksum": codec.checksum(parts.tobytes()),
             "fingerprint": xxh3_128_hexdigest(b"".join(content)),
-        }
+        }  # fmt: skip
         return typed(described | counted | self.counts.beyond_numbers(labels, names is not None), StoreMeta)
 
 

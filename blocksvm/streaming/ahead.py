@@ -116,12 +116,10 @@ class ParsedAhead:
         """The least ``memory`` that leaves so many bytes."""
         pieces = self.n_pieces
         shared = PARTS * besides // (PARTS - BYTES_EACH) + 1  # where a piece is a part of the memory
-        return max(
-            besides + BYTES_EACH * pieces * SMALLEST_PIECE, min(shared, besides + BYTES_EACH * pieces * PIECE_BYTES)
-        )
+        each = BYTES_EACH * pieces
+        return max(besides + each * SMALLEST_PIECE, min(shared, besides + each * PIECE_BYTES))
 
     def give_back(self, part: ParsedPart) -> None:
-        """Let the memory of a part be used again."""
         if part.memory is not None:
             text, buffer = part.memory
             if text is not None:
@@ -192,7 +190,6 @@ class ParsedAhead:
             self.turns.changed.notify_all()
 
     def _work(self) -> None:
-        """A thread that reads and parses."""
         while not (self.ended or self.closed.is_set()):
             self._takes_place(None)
             self._advance()

@@ -52,16 +52,9 @@ class StreamFeatures:
     Raises InputError where the budget is too small.
     """
 
-    def __init__(
-        self,
-        learners: list[StreamLearner],
-        bits: int | None,
-        budget: int,
-        copied: bool = False,
-        numbered: bool | None = None,
-    ):
-        self.learners = learners
-        self.bits = bits
+    def __init__(self, learners: list[StreamLearner], bits: int | None, budget: int, copied: bool = False,
+                 numbered: bool | None = None):  # fmt: skip
+        self.learners, self.bits = learners, bits
         per_feature = sum(learner.feature_bytes() for learner in learners)
         with_copy = per_feature + max(learner.copy_bytes() for learner in learners)
         known = None if bits is None else 1 << bits

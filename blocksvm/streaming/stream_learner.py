@@ -41,9 +41,7 @@ class StreamLearner:
     """
 
     def __init__(self, runner: Runner, method: MethodMeta, has_prior: bool):
-        self.runner = runner
-        self.method = method
-        self.has_prior = has_prior
+        self.runner, self.method, self.has_prior = runner, method, has_prior
         self.ranking = Ranking() if runner.signed else None
         self.capacity = 0
         self.reserved = self.reserved_prior = np.empty(0)

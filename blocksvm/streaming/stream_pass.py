@@ -22,7 +22,7 @@ from blocksvm.base.settings import SEED
 from blocksvm.base.user_code import by_user
 from blocksvm.files.input import names_of_inputs
 from blocksvm.files.paths import Location, one_run
-from blocksvm.formats import AUTO, get_format, remarks
+from blocksvm.formats import AUTO, get_format, said_of_columns
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.model.asking import LabelQueries
 from blocksvm.model.model_file import describe_model, model_fingerprint
@@ -94,7 +94,6 @@ class StreamSettings:
 
     @property
     def recipe(self) -> Recipe:
-        """How text becomes features."""
         made = self.duplicates or "error", self.bits, self.normalize or "none"
         return Recipe(self.format, *made, "float32", self.options, self.idf, self.scale)
 
@@ -133,46 +132,9 @@ def between(begin: dict, end: dict) -> dict:
     return {name: end[name] - begin[name] for name in OF_PASSES if end[name] is not None}
 
 
-def check_passes(settings: StreamSettings, begun: bool) -> None:
-    """InputError where there is no pass, or a test of nothing; begun: there is a model to begin from."""
-    if settings.passes < 1:
-        raise InputError(f"{option('passes', settings.passes)}: must be 1 or more")
-    if settings.test and not begun:
-        raise InputError(f"{option('test')}: learns nothing; give {option('start_from')}, a model to test")
-
-
-def logged_reports(on_report: Callable[[StreamReport], None]) -> Callable[[StreamReport], None]:
-    """``on_report``, and a line of the log for each report."""
-
-    def report_and_log(report: StreamReport) -> None:
-        LOG.info("%d rows, cumulative loss %.6g", report.rows, report.cumulative_loss)
-        on_report(report)
-
-    return report_and_log
-
-
-def logged_faults(on_fault: Callable[[str], None]) -> Callable[[str], None]:
-    """``on_fault``, and a line of the log for each line that is skipped."""
-
-    def skip_and_log(sentence: str) -> None:
-        LOG.warning("skipped: %s", sentence)
-        on_fault(sentence)
-
-    return skip_and_log
-
-
 class StreamPass:
-    """One pass over inputs, or several.
-
-    on_report is called with a ``StreamReport`` at doubling numbers of rows and at the end; on_fault with a sentence
-    for each of the first lines that are skipped; on_save(stream) at every ``save_every`` rows; stop() is polled between
-    pieces; on_predicted gets the decision values (m,), of several classes (m, k), of rows in their order, those without
-    a label included, each made before its row was learned from, and the labels (None: numbers).
-    on_query gets 'file:line' of each row without a label whose label the learner queries (``query``).
-    prior: a model to start from and to be regularised towards; start_from: a model with whose learner to go on, as
-    if its rows and the ones to come were one stream.  Raises InputError for settings that do not fit, and for a
-    malformed line unless those are skipped.
-    """
+    """One pass over inputs, or several: ``api.streams.Stream``, which says what is called when, with settings that are
+    made already."""
 
     def __init__(self, settings: StreamSettings, *,
                  prior: Location | None = None, start_from: Location | None = None,
@@ -181,7 +143,10 @@ class StreamPass:
                  on_save: Callable[[StreamPass], None] | None = None, stop: Callable[[], bool] = lambda: False,
                  on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None,
                  on_query: Callable[[str], None] | None = None):  # fmt: skip
-        check_passes(settings, start_from is not None or prior is not None)
+        if settings.passes < 1:
+            raise InputError(f"{option('passes', settings.passes)}: must be 1 or more")
+        if settings.test and start_from is None and prior is None:
+            raise InputError(f"{option('test')}: learns nothing; give {option('start_from')}, a model to test")
         if "," in settings.learner:
             alone = {"start_from": start_from, "test": settings.test or None, "predictions": on_predicted,
                      "ask": on_query}  # fmt: skip
@@ -197,11 +162,16 @@ class StreamPass:
         self.settings = settings = settings if start_from is None else continued(start_from, settings)
         self.continued = start_from
         self.on_predicted = on_predicted
-        self.on_report, self.on_save, self.stop = logged_reports(on_report), on_save, stop
+        self.on_report, self.on_save, self.stop = on_report, on_save, stop
         self.prior = prior
+
+        def skip(sentence: str) -> None:
+            LOG.warning("skipped: %s", sentence)
+            on_fault(sentence)
+
         prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
-        self.targets = targets_of(settings, prior, prior_model, logged_faults(on_fault), bool(on_predicted or on_query))
+        self.targets = targets_of(settings, prior, prior_model, skip, bool(on_predicted or on_query))
         if start_from is not None:
             self.targets.labels = check_continued_stream(start_from, self)
         classes = self.targets.known_classes()
@@ -284,6 +254,11 @@ class StreamPass:
             final=final, learners=each if len(each) > 1 else None, passes=passes,
         )  # fmt: skip
 
+    def _tell(self, final: bool = False) -> None:
+        report = self.report(final)
+        LOG.info("%d rows, cumulative loss %.6g", report.rows, report.cumulative_loss)
+        self.on_report(report)
+
     @property
     def nonzeros(self) -> int:
         return int(self.learners[0].state.tally[NONZEROS])
@@ -310,17 +285,18 @@ class StreamPass:
             self.begins.append({learner.name: learner.progress() for learner in self.learners})
             if number and self.rows != self.last_report:
                 self.last_report = self.rows
-                self.on_report(self.report())
+                self._tell()
             going = going and self._learn_all(inputs)
         if self.rows != self.last_report or self.rows == 0:
-            self.on_report(self.report(final=True))
+            self._tell(final=True)
         if self.rows == 0 and going and not (self.on_predicted and self.targets.unlabelled):
             name = shown_name(inputs[0])
             if self.targets.unlabelled:
                 n = self.targets.unlabelled
                 raise InputError(f"{name}: none of its {n:,} rows has a label; there is nothing to learn")
             raise InputError(f"{name}: no rows found; expected lines of {get_format(self.recipe.format).lines}")
-        log_notes(self)
+        for note in notes_of(self):
+            LOG.warning("%s", note)
         return going
 
     def _learn_all(self, inputs: list[str]) -> bool:
@@ -411,14 +387,14 @@ class StreamPass:
             before = rows
             if is_reported(rows):
                 self.last_report = rows
-                self.on_report(self.report())
+                self._tell()
             if self.on_save is not None and every and rows % every == 0:
                 self.on_save(self)
 
 
 def notes_of(stream: StreamPass) -> list[str]:
     """Sentences about rows that a stream left out or read in an unexpected way, and a test without known features."""
-    notes = remarks(stream.recipe) if stream.continued is None else []
+    notes = said_of_columns(stream.recipe)[1] if stream.continued is None else []
     notes += stream.counter.notes()
     if stream.settings.test and stream.rows and stream.unknown == stream.entries:
         notes.append(
@@ -426,9 +402,3 @@ def notes_of(stream: StreamPass) -> list[str]:
             "score alike; check that the rows are read as those that it was learned from were"
         )
     return notes
-
-
-def log_notes(stream: StreamPass) -> None:
-    """Log the sentences of ``notes_of``."""
-    for note in notes_of(stream):
-        LOG.warning("%s", note)

@@ -22,42 +22,26 @@ from blocksvm.model.versions import versions
 from blocksvm.online.solver import EPOCHS_LENGTH, LAST, MIXED, SEEN
 from blocksvm.store.descriptions import ModelMeta, typed
 from blocksvm.streaming.stream_learner import spans
-from blocksvm.streaming.stream_pass import StreamPass, StreamReport
+from blocksvm.streaming.stream_pass import OF_PASSES, StreamPass, StreamReport
 
 
 def describe(stream: StreamPass) -> ModelMeta:
-    """A model's description."""
     settings, learner = stream.settings, stream.leading
     report = stream.report()
     labels = stream.targets.known_classes()
     description = {
-        "n_features": stream.features.n_features,
-        "n_vectors": learner.runner.n_vectors,
-        "bias": learner.runner.bias,
-        "n_samples": report.rows,
-        "fingerprint": None,
-        "store": "a stream",
-        "method": learner.method,
+        "n_features": stream.features.n_features, "n_vectors": learner.runner.n_vectors, "bias": learner.runner.bias,
+        "n_samples": report.rows, "fingerprint": None, "store": "a stream", "method": learner.method,
         "settings": {"bias": settings.bias or 0.0, "memory": settings.memory, "seed": settings.seed},
-        "labels": list(labels.values) if labels else [],
-        "multilabel": learner.runner.sets,
-        "ranks": learner.runner.ranks,
-        "prior": None if stream.prior is None else str(stream.prior),
+        "labels": list(labels.values) if labels else [], "multilabel": learner.runner.sets,
+        "ranks": learner.runner.ranks, "prior": None if stream.prior is None else str(stream.prior),
         "prior_fingerprint": stream.prior_fingerprint,
         "idf_fingerprint": None if stream.factors is None else stream.factors.fingerprint,
-        "text": stream.recipe.without(OF_INPUTS),
-        "values": "float32",
-        "certificate": None,
-        "progress": {"rows": report.rows, "cumulative_loss": report.cumulative_loss, "mistakes": report.mistakes,
-                     "squared_errors": report.squared_errors, "cumulative_cost": report.cumulative_cost,
-                     "asked": report.asked, "skipped": report.skipped,
-                     "unlabelled": stream.targets.unlabelled},
-        "status": "stream",
-        "outer": settings.passes,
-        "seconds": report.seconds,
-        "passes": [1] * settings.passes,
-        "versions": versions(),
-        **learner.runner.describe(learner.state.scalars),
+        "text": stream.recipe.without(OF_INPUTS), "values": "float32", "certificate": None,
+        "progress": {name: getattr(report, name) for name in (*OF_PASSES, "asked", "skipped")}
+        | {"unlabelled": stream.targets.unlabelled},
+        "status": "stream", "outer": settings.passes, "seconds": report.seconds, "passes": [1] * settings.passes,
+        "versions": versions(), **learner.runner.describe(learner.state.scalars),
     }  # fmt: skip
     return typed(description, ModelMeta)
 
@@ -98,15 +82,10 @@ def save_stream(path: Location, stream: StreamPass, overwrite: bool = True) -> N
         "tally": whole(state_now.tally),
         "epochs": whole(epochs),
     }
-    save_model(
-        path,
-        lambda start, stop: ids[start:stop],
-        Piecewise(runner.n_vectors * (n + 1), FLOAT64, weights),
-        {namespace(learner.name, True): state},
-        describe(stream),
-        overwrite,
-        factors=None if stream.factors is None else stream.factors.by_feature,
-    )
+    w = Piecewise(runner.n_vectors * (n + 1), FLOAT64, weights)
+    factors = None if stream.factors is None else stream.factors.by_feature
+    spaces = {namespace(learner.name, True): state}
+    save_model(path, lambda start, stop: ids[start:stop], w, spaces, describe(stream), overwrite, factors=factors)
 
 
 class StreamSaver:
@@ -114,8 +93,7 @@ class StreamSaver:
     the stream waits.  replaces: the file may be replaced, as it is after the first time."""
 
     def __init__(self, path: Location, replaces: bool = True):
-        self.path = path
-        self.replaces = replaces
+        self.path, self.replaces = path, replaces
         self.thread: threading.Thread | None = None
         self.error: BaseException | None = None
 
@@ -166,10 +144,7 @@ class StreamOutputs:
     """
 
     def __init__(self, paths: Mapping[str, Location], overwrite: bool, warn: Callable[[str], None], stack: ExitStack):
-        self.paths = paths
-        self.overwrite = overwrite
-        self.warn = warn
-        self.stack = stack
+        self.paths, self.overwrite, self.warn, self.stack = paths, overwrite, warn, stack
         self.predictions: Predictions | None = None
         self.questions = self._text("questions")
         self.saver = stack.enter_context(StreamSaver(paths["model"], overwrite)) if "model" in paths else None

@@ -59,16 +59,12 @@ def _going_on(path: Location, saved: ModelMeta, settings: StreamSettings) -> Str
     takes = settings_of(get_learner(method.name), method.settings) + COMMON_SETTINGS
     shared = {name: getattr(settings, name) or None for name in COMMON_SETTINGS.names()}
     resolved = continued_settings(path, method, takes, {**settings.settings, **shared})
-    return replace(
-        settings,
-        learner=method.name,
-        settings={name: value for name, value in resolved.items() if name not in COMMON_SETTINGS},
-        bias=saved.constant if settings.bias is None else settings.bias,
-        bits=saved.text.bits if settings.bits is None else settings.bits,
-        **_format_of(path, saved, settings),
-        **_weighing_of(path, saved, settings),
-        **{name: resolved.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()},
-    )
+    own = {name: value for name, value in resolved.items() if name not in COMMON_SETTINGS}
+    common = {name: resolved.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()}
+    bias = saved.constant if settings.bias is None else settings.bias
+    bits = saved.text.bits if settings.bits is None else settings.bits
+    of_text = _format_of(path, saved, settings) | _weighing_of(path, saved, settings)
+    return replace(settings, learner=method.name, settings=own, bias=bias, bits=bits, **of_text, **common)
 
 
 def _format_of(path: Location, saved: ModelMeta, settings: StreamSettings) -> dict:

@@ -54,10 +54,7 @@ class StreamTargets:
     def __init__(
         self, labels: Labels | None, real: bool, skip_bad: bool, on_fault: Callable[[str], None], keeps_unlabelled: bool
     ):
-        self.labels = labels
-        self.real = real
-        self.skip_bad = skip_bad
-        self.on_fault = on_fault
+        self.labels, self.real, self.skip_bad, self.on_fault = labels, real, skip_bad, on_fault
         self.keeps_unlabelled = keeps_unlabelled
         self.skipped = self.unlabelled = 0
         self.again = False
@@ -167,7 +164,6 @@ class SetTargets(StreamTargets):
         return y, np.flatnonzero(codes > (SKIPPED if self.keeps_unlabelled else NO_LABEL)).astype(np.int32)
 
     def _wrong(self, label, classes: dict) -> str:
-        """The fault of a label, or ''."""
         if not isinstance(label, tuple):
             return (
                 f"the label {label_text(label)} is no set of labels; read them with {option('format', 'multilabel')}, "

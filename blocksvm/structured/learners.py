@@ -97,7 +97,6 @@ def order_of(n: int, seed: int, epoch: int) -> np.ndarray:
 
 
 def score(row: Row, w: np.ndarray) -> float:
-    """<row, w>"""
     return inner(row.indices, row.values, w)
 
 

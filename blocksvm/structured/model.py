@@ -49,19 +49,11 @@ def structured_model(
 ) -> StructuredModel:
     """The model of a training, without the features whose weights are all 0; settings: all of them."""
     described = {
-        "task": task,
-        "learner": learner,
-        "settings": settings,
-        "n_features": len(learned.feature_ids),
-        "n_weights": len(fitted.weights),
-        "n_words": len(learned.words),
-        **learned.about,
-        "certificate": fitted.certificate,
-        "trained_on": text,
-        "epochs": fitted.epochs,
-        "seconds": fitted.seconds,
+        "task": task, "learner": learner, "settings": settings, "n_features": len(learned.feature_ids),
+        "n_weights": len(fitted.weights), "n_words": len(learned.words), **learned.about,
+        "certificate": fitted.certificate, "trained_on": text, "epochs": fitted.epochs, "seconds": fitted.seconds,
         "versions": versions(),
-    }
+    }  # fmt: skip
     meta = typed(described, StructureMeta)
     each, of_pairs, _ = get_task(task).layout(meta)
     ends = np.cumsum([len(learned.feature_ids) * each, len(learned.pair_ids) * of_pairs])

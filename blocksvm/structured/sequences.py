@@ -109,7 +109,7 @@ class Paths(Structure):
         for path, factor in parts:
             n = path_entries(
                 self.table, self.plain, path, self.width, self.n_kinds, self.offsets, factor, indices, values, n
-            )  # fmt: skip
+            )
         return row_of(indices[:n], values[:n])
 
     def features(self, i, output):

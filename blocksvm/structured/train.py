@@ -49,14 +49,9 @@ class FittedStructure:
     budget: Budget
 
 
-def fit_structure(
-    structure: Structure,
-    learner: str,
-    settings: dict,
-    run: dict,
-    on_epoch: Callable[[int, Report, float], None] = lambda number, report, seconds: None,
-    stop: Callable[[], bool] = lambda: False,
-) -> FittedStructure:
+def fit_structure(structure: Structure, learner: str, settings: dict, run: dict,
+                  on_epoch: Callable[[int, Report, float], None] = lambda number, report, seconds: None,
+                  stop: Callable[[], bool] = lambda: False) -> FittedStructure:  # fmt: skip
     """Train weights on examples; settings: of the learner; run: of ``RUN``; both where they are not the defaults.
 
     on_epoch(number, report, seconds) is called after each epoch; where stop() becomes true the run ends without

@@ -210,5 +210,4 @@ BOUNDS = (
 
 
 def bounds_of(run: Run) -> list[Bound]:
-    """The bounds of this learner."""
     return [bound for bound in BOUNDS if {run.variant, run.variant.split()[0]} & set(bound.of)]

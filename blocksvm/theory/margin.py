@@ -133,11 +133,8 @@ class MarginReport:
     @property
     def limited(self) -> bool:
         """A limit, or rounding, has ended it before an answer."""
-        return (
-            self.status not in ("converged", "interrupted")
-            and not self.settled
-            and not (self.hard and self.separable is False)
-        )
+        open_still = not self.settled and not (self.hard and self.separable is False)
+        return self.status not in ("converged", "interrupted") and open_still
 
     def described(self) -> dict:
         """All figures as JSON holds them."""
@@ -284,15 +281,10 @@ class Plane:
         return best, histogram, outside
 
 
-def maximum_margin(
-    source: Source,
-    *,
-    on_event: Callable[[dict], None] = lambda event: None,
-    stop: Callable[[], bool] = lambda: False,
-    on_support_vector: Callable[[SupportVector], None] | None = None,
-    temp: str | Path | None = None,
-    **settings,
-) -> MarginReport | None:
+def maximum_margin(source: Source, *, on_event: Callable[[dict], None] = lambda event: None,
+                   stop: Callable[[], bool] = lambda: False,
+                   on_support_vector: Callable[[SupportVector], None] | None = None,
+                   temp: str | Path | None = None, **settings) -> MarginReport | None:  # fmt: skip
     """The plane of the largest margin between the two classes of a source, or (C given) of the soft margin at C; None
     where it was stopped.
 
@@ -337,12 +329,10 @@ class _Search:
 
     def __init__(self, source: Source, settings: dict, began: float, on_event, stop):
         """settings: ``MARGIN_SETTINGS``, resolved."""
-        self.source = source
-        self.settings = settings
+        self.source, self.settings = source, settings
         self.beside = Plane.n_bytes(source)
         self.ends = began + settings["max_seconds"]
-        self.on_event = on_event
-        self.stop = stop
+        self.on_event, self.stop = on_event, stop
         self.C = math.nan
         self.readings = 0
         self.status = ""
@@ -394,9 +384,8 @@ class _Search:
             best = look.upper = min(best, look.upper)
             self.on_event({"event": "bounds", "C": C, "lower": look.lower, "upper": best, "at_bound": look.at_bound})
             settled = look.lower >= (1.0 - tol) * best
-            over = (
-                fitted.status in ("rounding", "max-outer", "max-seconds") or C * typical > LARGEST_COST or to < LAST_TOL
-            )
+            over = fitted.status in ("rounding", "max-outer", "max-seconds")
+            over = over or C * typical > LARGEST_COST or to < LAST_TOL
             if settled or best < least * plane.radius or over:
                 return plane, look, settled
             if look.at_bound:
@@ -418,23 +407,14 @@ class _Search:
                 epochs.append(event)
             self.on_event(event)
 
-        fitted = self.fit_beside(
-            learner=name,
-            bias=0.0 if free else self.settings["bias"],
-            max_outer=self.settings["epochs"],
-            on_event=note,
-            **options,
-        )
+        bias = 0.0 if free else self.settings["bias"]
+        fitted = self.fit_beside(learner=name, bias=bias, max_outer=self.settings["epochs"], on_event=note, **options)
         if fitted.status == "interrupted":
             return None
         largest = 2.0 * R if free else math.hypot(R, self.settings["bias"])
-        return {
-            "learner": name,
-            "mistakes": epochs[-1]["mistakes"],
-            "epochs": len(epochs),
-            "separated": fitted.status == "converged",
-            "bound": (largest / look.lower) ** 2 if look.lower > 0.0 else None,
-        }
+        bound = (largest / look.lower) ** 2 if look.lower > 0.0 else None
+        return {"learner": name, "mistakes": epochs[-1]["mistakes"], "epochs": len(epochs),
+                "separated": fitted.status == "converged", "bound": bound}  # fmt: skip
 
 
 def contradictions(source: Source, plane) -> list[Contradiction]:

@@ -49,7 +49,6 @@ def replay(run: Run, tell: Callable[[str], None]) -> Run:
 
 
 def _note(run: Run, block, order: np.ndarray, first: int, tell: Callable[[str], None]) -> None:
-    """The labels and norms of rows of a block."""
     span = slice(first, first + len(order))
     run.y[span] = block.y[order]
     run.sq_norms[span] = block.sq_norms[order] + run.runner.bias**2

@@ -91,20 +91,13 @@ class RegretReport:
         return self.run.judged - self.best.judged
 
     def table(self) -> list[dict]:
-        """A dict for each time."""
         run, regret = self.run, self.regret
         return [
-            {
-                "t": int(t),
-                "loss": float(run.judged[k]),
-                "mistakes": int(run.mistakes[k]),
-                "comparator_loss": float(self.best.judged[k]),
-                "least_loss": float(self.least[k]),
-                "regret": float(regret[k]),
-                "regret_per_sqrt_t": float(regret[k]) / math.sqrt(t),
-            }
+            {"t": int(t), "loss": float(run.judged[k]), "mistakes": int(run.mistakes[k]),
+             "comparator_loss": float(self.best.judged[k]), "least_loss": float(self.least[k]),
+             "regret": float(regret[k]), "regret_per_sqrt_t": float(regret[k]) / math.sqrt(t)}
             for k, t in enumerate(run.times.tolist())
-        ]
+        ]  # fmt: skip
 
     def described(self) -> dict:
         """Everything as plain numbers and strings."""
@@ -177,14 +170,9 @@ def judge(bound: Bound, run: Run, candidates: list[Comparator], best: Comparator
     return Judged(bound, checks, measured, right, by, bound.proven and bool(exceeded.any()))
 
 
-def measure_regret(
-    source: Source,
-    learner: str,
-    *,
-    max_rows: int | None = None,
-    on_progress: Callable[[str], None] = lambda text: None,
-    **settings: Unpack[RegretSettings],
-) -> RegretReport:
+def measure_regret(source: Source, learner: str, *, max_rows: int | None = None,
+                   on_progress: Callable[[str], None] = lambda text: None,
+                   **settings: Unpack[RegretSettings]) -> RegretReport:  # fmt: skip
     """Replay an online learner over a source and compare it with the best fixed weights in hindsight.  The source has
     two classes, or more, or sets of them, by the multi-prototype rule, or numbers (``targets="numbers"``), or rows
     alone (``targets="none"``).
@@ -235,9 +223,8 @@ def measure_regret(
         mean = measure(run, weights, rows.scores(weights.w, runner.bias))
     judged = [judge(bound, run, candidates, best) for bound in bounds_of(run)]
     least = np.min([u.judged for u in candidates], axis=0)
-    return RegretReport(
-        run, candidates, best, least, judged, _notes(run, candidates, best, judged), dict(budget.used), mean
-    )
+    notes = _notes(run, candidates, best, judged)
+    return RegretReport(run, candidates, best, least, judged, notes, dict(budget.used), mean)
 
 
 def play(
@@ -269,9 +256,8 @@ def play(
             )
         return source, ExactRunner(EXACT[learner], settings), None
     known = known_of(source, 0.0)
-    runner = Runner(
-        learner, settings, known, average=average, n_classes=k, targets=TARGETS_OF_SETS if sets else targets
-    )
+    targets = TARGETS_OF_SETS if sets else targets
+    runner = Runner(learner, settings, known, average=average, n_classes=k, targets=targets)
     runner.take_costs(source.labels)
     return source, runner, task_of(runner, member)
 
@@ -317,9 +303,7 @@ def _notes(run: Run, candidates: list[Comparator], best: Comparator, judged: lis
     if judging != followed:
         notes.append(f"the {followed} loss is judged by the {judging} loss, since its own best u is 0")
     if not run.truncated and (run.settings.get("l1") or run.settings.get("l2")):
-        notes.append(
-            "loss and regret are of the losses alone: the regulariser's part is not measured for these settings"
-        )
+        notes += ["loss and regret are of the losses alone: the regulariser's part is not measured for these settings"]
     if run.batch > 1:
         notes.append(
             f"a round is {run.batch:,} rows, predicted by the same weights: losses and regret are sums over rows, "

@@ -38,10 +38,7 @@ class ReplayRows:
     def __init__(self, source: Source, order: str = "stored", seed: int = 0, memory: int = 1 << 60):
         if order not in ORDERS:
             raise InputError(f"{option('order', order)}: {one_of(order, ORDERS)}")
-        self.source = source
-        self.order = order
-        self.seed = seed
-        self.memory = memory
+        self.source, self.order, self.seed, self.memory = source, order, seed, memory
 
     def __iter__(self) -> Iterator[tuple[Block, np.ndarray, int]]:
         shuffled = self.order == "shuffled"

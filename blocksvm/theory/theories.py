@@ -18,8 +18,6 @@ from scipy.special import xlogy
 
 
 class Euclidean:
-    """The map of gradient descent."""
-
     name = "euclidean"
 
     def power(self, settings: Mapping) -> float | None:
@@ -41,8 +39,6 @@ class Euclidean:
 
 
 class PNorm(Euclidean):
-    """The p-norm map."""
-
     name = "p-norm"
 
     def power(self, settings: Mapping) -> float:
@@ -64,8 +60,6 @@ class PNorm(Euclidean):
 
 
 class Entropic(Euclidean):
-    """The map of exponentiated gradients."""
-
     name = "entropic"
 
     def power(self, settings: Mapping) -> float:

@@ -33,8 +33,7 @@ class Checkpoint:
     """The file of a run's state, written when it is due: every ``seconds``."""
 
     def __init__(self, path: Location, seconds: float = 600.0):
-        self.path = path
-        self.seconds = seconds
+        self.path, self.seconds = path, seconds
         self.last_saved = time.perf_counter()
 
     def is_due(self) -> bool:
@@ -125,16 +124,9 @@ def describe_result(plan: Plan, state: State, result: Result, calibration: dict 
     return typed(description, ModelMeta)
 
 
-def save_result(
-    path: Location,
-    plan: Plan,
-    state: State,
-    result: Result,
-    feature_ids: Callable[[int, int], np.ndarray] | None = None,
-    overwrite: bool = True,
-    calibration: dict | None = None,
-    drop_below: float | None = None,
-) -> None:
+def save_result(path: Location, plan: Plan, state: State, result: Result,
+                feature_ids: Callable[[int, int], np.ndarray] | None = None, overwrite: bool = True,
+                calibration: dict | None = None, drop_below: float | None = None) -> None:  # fmt: skip
     """Write the model file; feature_ids(start, stop) where the source may be closed.
 
     A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can

@@ -105,7 +105,6 @@ class ClassGroups:
 
     @property
     def first(self) -> int:
-        """The first label of the next group."""
         return sum(len(part.labels) for part in self.parts)
 
     @property
@@ -176,9 +175,7 @@ class ClassGroups:
     def save(self, path: Location, overwrite: bool) -> Result:
         """Write the model of all groups in the place of their parts, and return what they have come to."""
         parts = self.parts
-        of_each = np.concatenate(
-            [Certificate(**structs.asdict(c)).of_each for part in parts if (c := part.certificate)]
-        )
+        of_each = np.concatenate([Certificate(**structs.asdict(c)).of_each for p in parts if (c := p.certificate)])
         certificate, tol = certificate_of(of_each, None), self.settings.tol
         status = next((part.status for part in parts if part.status != "converged"), "converged")
         advice = None

@@ -116,11 +116,9 @@ class Progress:
         return self.passes[len(self.passes) - self.visit :]
 
     def as_certified(self, certificate: Certificate) -> Certified:
-        """One that is taken now."""
         return Certified(self.outer, self.moves, asdict(certificate))
 
     def begin_outer(self) -> None:
-        """Another outer iteration."""
         self.outer, self.visit, self.phase = self.outer + 1, 0, READING
 
     def block_stats(self, read: int, working_set: WorkingSet | None, first_outer: int) -> PassStats:
@@ -183,7 +181,6 @@ class Passes:
     seconds: float = 0.0
 
     def count(self, result: VisitResult) -> None:
-        """Those of a visit."""
         self.rows += sum(done.rows_visited for done in result.passes)
         self.nnz += sum(done.nnz_visited for done in result.passes)
         self.gain += sum(done.gain for done in result.passes)
@@ -222,7 +219,6 @@ class Tally:
     certificates: int = 0
 
     def figures(self, progress: Progress) -> dict:
-        """As a trace has them."""
         passes, reading, traffic = progress.passes_now(), self.reading, self.traffic
         return {
             "blocks": progress.visit,

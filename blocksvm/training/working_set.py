@@ -89,7 +89,6 @@ class WorkingSet:
         self._settle()
 
     def _settle(self) -> None:
-        """Make the views of what is held."""
         n = int(self.used[0])
         self.block = self.held[:n]
         self.share = self.held_share[:n]

@@ -81,9 +81,8 @@ def refused(tmp_path, run_in_process):
         (b"1 2:0x1F", "'2:0x1F': the value is not a number"),
         (b"1 2:3\x00", "the value is not a number"),
         (b"%PDF-1.4\xff\xfe\x80", r"'%PDF-1.4\xff\xfe\x80' is not a number"),
-        (b'{"label": 1}', "begins a line of JSON, which is not read"),
-        (b'[{"a":1}]', "begins a line of JSON, which is not read; write a table"),
-        (b"__label__spam win money", "a line of fastText, which is not read; write 'label<TAB>text' in its place"),
+        (b'[{"a":1}]', "begins a line of JSON; objects, one a line, are read by --format jsonl"),
+        (b"__label__spam win money", "begins a line of fastText, which is read by --format fasttext"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, refused, line, says):

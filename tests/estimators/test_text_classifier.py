@@ -19,7 +19,7 @@ TEXTS = [
 ]
 
 
-def test_it_is_split_and_train(tmp_path):
+def test_it_is_split_and_train(tmp_path, monkeypatch):
     (tmp_path / "t.txt").write_text("".join(f"{y}\t{x}\n" for y, x in zip(LABELS, TEXTS, strict=True)))
     (tmp_path / "f.txt").write_text("".join(f"__label__{y} {x}\n" for y, x in zip(LABELS, TEXTS, strict=True)))
     settings = {"ngrams": "word:1,char_wb:3", "idf": "smooth", "normalize": "l2", "accents": "strip"}
@@ -32,7 +32,11 @@ def test_it_is_split_and_train(tmp_path):
         assert np.array_equal(estimator.model_.weights, fitted.model.weights)
     assert estimator.dual_gap_ == fitted.certificate.rel_gap <= 1e-3 and estimator.classes_.tolist() == ["ham", "spam"]
     values = estimator.decision_function(TEXTS)
-    assert values.tolist() == estimator.decision_function(str(tmp_path / "f.txt")).tolist()
+    for path in (str(tmp_path / "f.txt"), tmp_path / "f.txt", [tmp_path / "f.txt"]):
+        assert values.tolist() == estimator.decision_function(path).tolist()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "win money").write_text("see you\n" * 2)
+    assert estimator.predict(["win money"]).tolist() == ["spam"]  # a text, although there is a file of this name
     assert estimator.predict([]).tolist() == [] and len(estimator.decision_function([])) == 0
     assert estimator.score(TEXTS, LABELS) == 1.0 and not hasattr(estimator, "predict_proba")
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):

@@ -11,7 +11,7 @@ from support.training_cases import run_in_process
 
 import blocksvm
 from blocksvm.base.errors import InputError
-from blocksvm.formats import AUTO, columns_line, remarks, settled
+from blocksvm.formats import AUTO, said_of_columns, settled
 from blocksvm.formats.file_reader import inputs_of
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.hashing import reader_of
@@ -231,10 +231,11 @@ def test_what_was_decided_is_said(tmp_path, capsys):
     table = csv.read_csv(written(tmp_path, "csv", text))
     for path in (tmp_path / "t.csv", written(tmp_path, "parquet", table)):
         _, recipe, _ = read(path)
-        assert columns_line(recipe) == "columns: 1 of numbers (id); 2 of categories (at, c)"
-        (remark,) = remarks(recipe)
+        line, (remark,) = said_of_columns(recipe)
+        assert line == "columns: 1 of numbers (id); 2 of categories (at, c)"
         assert "(at: 40 values in 40 rows), of which nothing is learned for other rows; leave it out by" in remark
-        assert remarks(read(path, ignore="at")[1]) == remarks(read(path, categorical="at,c")[1]) == []
+        for settled_at in ({"ignore": "at"}, {"categorical": "at,c"}):
+            assert said_of_columns(read(path, **settled_at)[1])[1] == []
     code, out, err = run_in_process(capsys, split, tmp_path / "t.csv", tmp_path / "s.h5")
     assert code == 0 and "columns: 1 of numbers (id)" in err and "leave it out by --ignore at?" in " ".join(out.split())
     code, _, err = run_in_process(capsys, split, tmp_path / "t.csv", tmp_path / "s.h5", "--overwrite", "--quiet")

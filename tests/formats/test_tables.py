@@ -277,8 +277,9 @@ def test_other_rows_may_be_cut_otherwise(tmp_path, capsys, succeeds, refusal):
     assert code == 0 and out.split() == ["1", "0"] and "accuracy 1.0" in err and "note" not in err
     code, out, err = run_in_process(capsys, predict, model, other, *form, "--label", "typo")
     assert code == 0 and "note: no row has a label in typo, which --label names" in err
-    code, _, err = run_in_process(capsys, predict, model, store, "--label", "target")
-    assert code == 2 and "--label: " in err and "is a store, which was read already; leave it out" in err
+    for setting in (("--label", "target"), ("--skip-bad",)):
+        code, _, err = run_in_process(capsys, predict, model, store, *setting)
+        assert code == 2 and f"{setting[0]}: " in err and "is a store, which was read already; leave it out" in err
     again = written(tmp_path / "a.csv", "label;x;c\n1;4,5;r\n")
     succeeds(split_command, again, store, "--append", *form)
     assert features_of(store) == {"x", "c=r", "c=g"}

@@ -14,6 +14,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from support.stored_rows import in_source_order
 
 from blocksvm.conversion.convert import SplitSettings, split_rows
+from blocksvm.formats import file_reader
 from blocksvm.predict import main as predict
 from blocksvm.split import main as split
 from blocksvm.train import main as train
@@ -111,7 +112,7 @@ def test_texts_of_csv_may_have_line_breaks(tmp_path, succeeds, refusal):
     assert "bad.csv:5: " in refusal(split, tmp_path / "bad.csv", tmp_path / "b.h5", "--text", "text")
 
 
-def test_folders_are_classes(tmp_path, succeeds, refusal):
+def test_folders_are_classes(tmp_path, succeeds, refusal, monkeypatch):
     rows = sorted(zip(LABELS, range(5), BODIES, strict=True))
     for label, k, text in rows:
         (tmp_path / "c" / label).mkdir(parents=True, exist_ok=True)
@@ -124,7 +125,11 @@ def test_folders_are_classes(tmp_path, succeeds, refusal):
     (tmp_path / "d.txt").write_text("".join(f"{label}\t{text}\n" for label, _, text in rows))
     expected, labels, _ = stored(tmp_path, "d.txt", {})
     chosen = SplitSettings(format="folders", options=NGRAMS | {"encoding": "latin1"}, normalize="l2", overwrite=True)
+    listed = []
+    parts_of = file_reader.parts_of
+    monkeypatch.setattr(file_reader, "parts_of", lambda name: listed.append(name) or parts_of(name))
     meta = split_rows([tmp_path / "c"], tmp_path / "s.h5", chosen)
+    assert listed == [str(tmp_path / "c")]  # once, so that its rows, its size and its fingerprint are of the same files
     assert [row[1:] for row in in_source_order(tmp_path / "s.h5")] == expected
     assert [(label, n) for label, n in meta.labels] == [("bad", 2), ("good", 3)]
     succeeds(train, tmp_path / "s.h5", tmp_path / "m.h5", "-C", "100")
@@ -177,7 +182,7 @@ def test_sets_of_labels(tmp_path):
         ("f.txt", b"__label__a x\n" * 2500 + b"__label__a __label__b y\n", 2501, "--label-sets yes"),
         ("t.csv", b"text,label\nab,1\n\xff,2\n", 3, "not UTF-8"),
     ],
-)  # fmt: skip
+)
 def test_faults_have_their_line(name, text, where, sentence, tmp_path, refusal):
     path = tmp_path / name
     path.write_bytes(text)

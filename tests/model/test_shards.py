@@ -197,7 +197,7 @@ def test_what_is_refused(corpus, models, tmp_path, refusal):
         ((folder / "three.h5", out), "is a store, without the columns of its text"),
         ((folder / "in" / "b.parquet", out, "--text", "text", "--keep", "idd"), "called idd, which --keep"),
         ((json_file, folder / "in"), "exists already"),
-    ]:  # fmt: skip
+    ]:
         assert sentence in refusal(predict, models["three"], *arguments), sentence
     bad = tmp_path / "bad.jsonl"
     bad.write_text('{"text": "good"}\n{"text": 5}\n')

@@ -323,7 +323,7 @@ def test_from_a_store_to_predictions(tmp_path, capsys, succeeds, refusal):
         (("--budget", "0"), "--budget 0: must be 1 or more"),
         (("--kernel", "polynomial", "--coef0", "-1"), "below 0 the polynomial is no kernel"),
         (("--from", model), "kernel-pa1 does not accept it; leave it out"),
-    ]:  # fmt: skip
+    ]:
         assert told in refusal(train_main, store, tmp_path / "x.h5", "--learner", "kernel-pa1", *options)
     assert "kernel-pa1: learns from a store only" in refusal(
         stream_main, tmp_path / "new.svm", "--learner", "kernel-pa1"

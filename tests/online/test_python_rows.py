@@ -50,7 +50,7 @@ GIVEN = {
     "csr array": scipy.sparse.csr_array(X),
     "csr, big-endian": made_of(X.astype(">f8")[X != 0], np.int32),
     "csr, long indices": made_of(X[X != 0], np.int64),
-}  # fmt: skip
+}
 
 
 def frames() -> dict:

@@ -253,14 +253,8 @@ def test_from_text_to_a_radius(tmp_path, succeeds, refusal):
         (("--learner", "arow", "--targets", "none"), "--targets none: arow learns classes alone"),
         (("--learner", "ogd", "--targets", "none"), "--targets none: ogd learns from labels alone"),
         (("--learner", "pa1", "--targets", "none"), "pa1 needs --epsilon"),
-        (
-            ("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--average"),
-            "--average: pa1 does not",
-        ),
-        (
-            ("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--bias", "1"),
-            "--bias: pa1 does not",
-        ),
+        (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--average"), "--average: pa1 does not"),
+        (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--bias", "1"), "--bias: pa1 does not"),
         (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--query", "1"), "--query: is for classes"),
         (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--prior", model), "--prior: pa1 does not accept"),
         (("--learner", "pa1", "--targets", "numbers", "--learn-radius"), "--learn-radius"),

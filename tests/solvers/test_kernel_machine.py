@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
-from support.training_cases import (
-    assert_resumed,
-    looped,
-    make_store,
-    opened,
-    random_rows,
-    run_in_process,
-)
+from support.training_cases import assert_resumed, looped, make_store, opened, random_rows, run_in_process
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError

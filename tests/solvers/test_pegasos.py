@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 import reference
 import reference_losses
-from support.training_cases import (
-    assert_resumed,
-    looped,
-    make_store,
-    opened,
-    random_rows,
-    run_in_process,
-)
+from support.training_cases import assert_resumed, looped, make_store, opened, random_rows, run_in_process
 
 from blocksvm.api.fit import fit
 from blocksvm.sources.matrix import Matrix

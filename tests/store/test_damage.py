@@ -408,7 +408,7 @@ PICKLE = b"cposix\nsystem\n(S'touch ran'\ntR."
         (lambda: {"indptr": npy((4,), "<i4", np.array([0, 1, 2, 1 << 30], I4).tobytes())}, "does not rise"),
         (long_row, "has a row of 6,000,000 entries; give --memory"),
     ],
-)  # fmt: skip
+)
 def test_claims_of_npz_are_refused_before_memory_is_taken(tmp_path, splits, changed, says):
     npz_of(tmp_path / "X.npz", **changed())
     splits(tmp_path / "X.npz", says, "--duplicates", "sum")

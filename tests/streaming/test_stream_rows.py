@@ -172,14 +172,12 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, succeeds):
     # a model learned with another B goes on with this one, and by its own where none is given
     again, _, _ = goes_on(tmp_path / "some.h5", 1e40, "again")
     assert describe_model(tmp_path / "again.h5").method.settings["query"] == 1e40
-    succeeds(main, more, "--from", tmp_path / "some.h5", "--model",
-                                  tmp_path / "own.h5", *how)  # fmt: skip
+    succeeds(main, more, "--from", tmp_path / "some.h5", "--model", tmp_path / "own.h5", *how)
     assert describe_model(tmp_path / "own.h5").method.settings["query"] == 0.05
     # and a store likewise
     store = make_store(tmp_path, X, y, keep_order=True)
     succeeds(train_main, store, tmp_path / "t.h5", "--learner", "pa1", "-C", 0.1)
-    succeeds(train_main, store, tmp_path / "t2.h5", "--from", tmp_path / "t.h5",
-                                  "--query", 0.3)  # fmt: skip
+    succeeds(train_main, store, tmp_path / "t2.h5", "--from", tmp_path / "t.h5", "--query", 0.3)
     assert describe_model(tmp_path / "t2.h5").method.settings["query"] == 0.3
 
 

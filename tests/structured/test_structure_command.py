@@ -84,8 +84,7 @@ def trained(texts, tmp_path, succeeds):
 
     def train(task: str, name: str, *options, scored=()):
         model = tmp_path / f"{name}.h5"
-        succeeds(structure.main, "train", texts / f"{name}.train", model, "--task", task, "--overwrite",
-                              *options)  # fmt: skip
+        succeeds(structure.main, "train", texts / f"{name}.train", model, "--task", task, "--overwrite", *options)
         told = succeeds(structure.main, "evaluate", model, texts / f"{name}.test", "--json", *scored)
         return model, json.loads(told.out)
 

@@ -24,7 +24,7 @@ def sequences(seed: int, lengths=(3, 1, 4, 2, 4), n_pairs: int = 0) -> tuple[Seq
     examples = [
         reference.sequence_example(
             features[a:b], tuple(labels[a:b].tolist()), N_FEATURES, N_LABELS, pairs[a:b], n_pairs
-        )  # fmt: skip
+        )
         for a, b in zip(bounds[:-1], bounds[1:], strict=True)
     ]
     table = np.hstack([features, pairs])

@@ -201,8 +201,7 @@ def test_the_bounds_of_pa_beside_the_perceptrons():
 def test_the_command(tmp_path, capsys, succeeds):
     X, y, _ = rows_of("numbers")
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, keep_order=True, dtype="float64")
-    out = succeeds(regret_main, store, "--learner", "pa1", "-C", 0.3, "--targets", "numbers",
-                                    "--json").out  # fmt: skip
+    out = succeeds(regret_main, store, "--learner", "pa1", "-C", 0.3, "--targets", "numbers", "--json").out
     told = json.loads(out)
     again = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pa1", C=0.3, targets="numbers")
     assert told["loss_sum"] == pytest.approx(again.run.judged[-1]) and told["loss"] == "epsilon-insensitive"

@@ -4,15 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from support.training_cases import (
-    assert_resumed,
-    looped,
-    make_store,
-    opened,
-    random_rows,
-    run_in_process,
-    train,
-)
+from support.training_cases import assert_resumed, looped, make_store, opened, random_rows, run_in_process, train
 
 from blocksvm.info import main as info_main
 from blocksvm.model.model_file import load_model

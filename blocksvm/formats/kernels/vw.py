@@ -8,17 +8,7 @@ from blocksvm.formats.kernels.svmlight import BIG_VALUE, close_sums
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.hash_table import scramble
 from blocksvm.kernels.shuffle import LOWER, sorted_hashes
-from blocksvm.kernels.text_bytes import (
-    COLON,
-    MINUS,
-    NEWLINE,
-    RETURN,
-    SPACE,
-    TAB,
-    byte_at,
-    eight_bytes,
-    trailing_zeros,
-)
+from blocksvm.kernels.text_bytes import COLON, MINUS, NEWLINE, RETURN, SPACE, TAB, byte_at, eight_bytes, trailing_zeros
 
 QUOTE, BAR, CARET = 39, 124, 94
 ONES = np.uint64(0x0101010101010101)

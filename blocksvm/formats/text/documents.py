@@ -34,8 +34,6 @@ PREFIX = b"__label__"
 
 
 class DocumentReader:
-    """A text a line."""
-
     def __init__(self, reading: ReaderOptions, format_: Documents):
         self.reading = reading
         self.format = format_
@@ -55,7 +53,7 @@ class DocumentReader:
         prefix = np.frombuffer(self.format.prefix, np.uint8)
         n, line, code, _ = kernels.find_texts(
             text, end, prefix, self.reading.labelled, label_spans, spans, buffer.lines
-        )  # fmt: skip
+        )
         fault = (line, f"the line has no tab; a line is {self.format.lines}") if code else None
         rows = self.ngrams.rows(text, spans[:n], buffer.indptr, buffer.ids, buffer.values)
         if len(rows.indptr) <= n:
@@ -71,9 +69,9 @@ class DocumentReader:
 
 
 class Documents:
-    """The format."""
+    """The format; looks_at: as of ``Format``."""
 
-    name, lines, prefix = "documents", "'label<TAB>text'", b""
+    name, lines, prefix, looks_at = "documents", "'label<TAB>text'", b"", (WORDS, SAMPLED_LINES)
 
     def reader(self, reading: ReaderOptions) -> DocumentReader:
         return DocumentReader(reading, self)
@@ -89,29 +87,17 @@ class Documents:
         tokens = {token.strip() for token, tab, _ in parts[1:] if tab}
         first = parts[0][0].strip()
         numbers = len(tokens) > 1 and not any(label_of(token, False) is None for token in tokens - {b""})
-        if first not in tokens and (
-            (first.lower() in LABEL_NAMES and parts[0][2].strip().lower() in TEXT_NAMES)
-            or (
-                WORDS not in options
-                and numbers
-                and first
-                and label_of(first, False) is None
-                and first.lower() not in ODD
-            )
-        ):
+        named = first.lower() in LABEL_NAMES and parts[0][2].strip().lower() in TEXT_NAMES
+        apart = numbers and first and label_of(first, False) is None and first.lower() not in ODD
+        if first not in tokens and (named or (apart and WORDS not in options)):
             raise InputError(
                 f"{shown_name(name)}:1: the line looks like a header, and documents have none; take it out, as "
                 "tail -n +2 FILE | ... - does"
             )
         if WORDS not in options:
-            options[WORDS] = are_words(
-                (k, token.strip()) for k, (token, tab, _) in enumerate(parts) if tab and token.strip()
-            )
+            tokens = [(k, token.strip()) for k, (token, tab, _) in enumerate(parts) if tab]
+            options[WORDS] = are_words((k, token) for k, token in tokens if token)
         return self.chosen_of(options)
-
-    def head_lines(self, requested: Mapping) -> int:
-        """The number of first lines that ``settled`` reads."""
-        return 1 if WORDS in requested else SAMPLED_LINES
 
     def labels(self, text: np.ndarray, spans: np.ndarray, options: Mapping) -> tuple:
         """(labels of the rows, None, or (row, sentence) of the first label that is none), as of ``labels_at``."""
@@ -130,6 +116,7 @@ class FastText(Documents):
     """fastText's lines; a row's labels are a list, or it has one at most (``LABEL_TYPE``)."""
 
     name, lines, prefix = "fasttext", "'__label__word text', with one label or several", PREFIX
+    looks_at = LABEL_TYPE, SAMPLED_LINES
 
     def chosen_of(self, options: Mapping) -> dict:
         return chosen(self.name, options, {LABEL_TYPE: "string"})
@@ -143,12 +130,8 @@ class FastText(Documents):
             options[LABEL_TYPE] = "list<string>" if several else "string"
         return options
 
-    def head_lines(self, requested: Mapping) -> int:
-        return 1 if LABEL_TYPE in requested else SAMPLED_LINES
-
     @staticmethod
     def _words(line: bytes) -> list[bytes]:
-        """The labels that a line begins with."""
         words = []
         for word in line.split():
             if not word.startswith(PREFIX):

@@ -99,9 +99,7 @@ class LabelledText:
     """A format that is named, never guessed: nearly any text might be read as this."""
 
     def __init__(self, lines: str, label_of, required: bool):
-        self.lines = lines
-        self.label_of = label_of
-        self.required = required
+        self.lines, self.label_of, self.required = lines, label_of, required
 
     def reader(self, reading: ReaderOptions) -> LabelledReader:
         return LabelledReader(reading, self.label_of, self.required)

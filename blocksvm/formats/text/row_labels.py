@@ -47,11 +47,8 @@ def are_words(labels: Iterable[tuple[int, bytes]], cure: str = "") -> bool:
             break
     if cure and number and word:
         line, token = max(number, word)
-        what = (
-            "a number, as other labels are not"
-            if (line, token) == number
-            else "not a finite number, as other labels are"
-        )
+        what = "not a finite number, as other labels are"
+        what = "a number, as other labels are not" if (line, token) == number else what
         raise InputError(f"{line + 1}: the label {quoted(token[:40])} is {what}; mend it, or {cure}")
     if cure and odd and not (number or word or truth):
         raise InputError(
@@ -114,7 +111,6 @@ def first_words(text: np.ndarray, end: int, lines: np.ndarray) -> Callable[[int]
 
 
 def sentence_of(token: bytes, words: bool, cure: str = "") -> str:
-    """The sentence for a bad label."""
     if words:
         return f"the label {quoted(token[:40])} is not UTF-8; convert the text, as iconv -f latin1 -t utf-8 does"
     more = f", leave it empty where there is none, or {cure}" if cure else ""

@@ -28,12 +28,8 @@ FAULTS = {
     codes.NOT_FINITE: "{token}: not a finite number; remove the entry or give it a value",
     codes.BIG_NORM: "the squares of the row's values add up to more than float64 holds; scale the features",
 }
-FOREIGN = {  # how lines of other programs begin
-    "{": "a line of JSON, which is not read; write a table (csv, Parquet), or 'label<TAB>text' in its place and give "
-    "{documents}",
-    "__label__": "a line of fastText, which is not read; write 'label<TAB>text' in its place, as sed -E "
-    "'s/^__label__(\\S+) /\\1\\t/' does, and give {documents}",
-}
+# how lines of other formats begin: what they are, and the format that reads them
+FOREIGN = {"{": ("of JSON; objects, one a line, are", "jsonl"), "__label__": ("of fastText, which is", "fasttext")}
 GROUP = re.compile(rb"^[^#\n:]*[ \t]qid:", re.MULTILINE)
 ROW = re.compile(rb"\s*+([-+.\d][-+.\deE]*+|\?)([ \t]++(qid|\+?\d++):[ \t]*+[-+.\deE]++)*+\s*+(#.*)?")
 
@@ -108,9 +104,9 @@ class SvmlightReader:
                 return f"the label {token} is not a finite number; {MENDED}"
             code = codes.BAD_LABEL  # a word that begins as nan or inf do
         if code == codes.BAD_LABEL:
-            for begins, what in FOREIGN.items():
+            for begins, (what, name) in FOREIGN.items():
                 if token[1:].lstrip("[").startswith(begins):
-                    return f"{token} begins {what.format(documents=option('format', 'documents'))}"
+                    return f"{token} begins a line {what} read by {option('format', name)}"
             more = f" (words and sets of labels are read by {option('format', 'svmlight-named')} and multilabel)"
         return FAULTS[code].format(token=token) + more
 
@@ -138,8 +134,6 @@ def _feature(feature_id: int) -> str:
 
 
 class Svmlight:
-    """The format."""
-
     lines = "'label id:value ...'"
     reader = SvmlightReader
 

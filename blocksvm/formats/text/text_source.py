@@ -6,7 +6,7 @@ import codecs
 import lzma
 import queue
 import zlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,10 +108,10 @@ class OpenText:
         else:
             self.held = start
 
-    def look_ahead(self, lines: int = 1) -> bytes:
-        """The first bytes, which ``take`` gives nevertheless: of a pipe its first lines, else ``HEAD_BYTES``."""
+    def look_ahead(self) -> bytes:
+        """The first bytes, which ``take`` gives nevertheless: of a pipe its first line, else ``HEAD_BYTES``."""
         whole = self.source.stored_bytes is not None
-        while len(self.held) < HEAD_BYTES and (whole or self.held.count(b"\n") < lines):
+        while len(self.held) < HEAD_BYTES and (whole or b"\n" not in self.held):
             more = self._read(HEAD_BYTES - len(self.held))
             self.held += more
             if not more:
@@ -207,8 +207,7 @@ class TextInputs:
     """
 
     def __init__(self, names: list[str], stop: Callable[[], bool] = lambda: False):
-        self.names = names
-        self.stop = stop
+        self.names, self.stop = names, stop
         self.first: OpenText | None = None
         self.format: str | None = None  # where it is known
         self.quote = -1  # the byte in which line breaks may stand, between which pieces are rather not cut
@@ -221,26 +220,22 @@ class TextInputs:
             self.first.close()
             self.first = None
 
-    def head(self, lines: int = 1) -> bytes:
-        """The first bytes of the first input, of a pipe so many lines; ``pieces`` gives them nevertheless."""
-        if self.first is None:
-            self.first = OpenText(self.names[0], self.stop)
-        return self.first.look_ahead(lines)
+    def head(self) -> bytes:
+        """The first bytes of the first input, of a pipe its first line; ``pieces`` gives them nevertheless."""
+        self.first = self.first or OpenText(self.names[0], self.stop)
+        return self.first.look_ahead()
 
-    def whole_lines(self, lines: int, memory: int) -> bytes:
-        """The first lines of the first input, as ``OpenText.whole_lines`` has them."""
-        if self.first is None:
-            self.first = OpenText(self.names[0], self.stop)
-        return self.first.whole_lines(lines, memory)
+    def settled(self, format_, requested: Mapping, memory: int) -> dict:
+        """All settings of a format, by the first lines (``OpenText.whole_lines``), or one where it is known what they
+        decide."""
+        self.first = self.first or OpenText(self.names[0], self.stop)
+        decided, lines = getattr(format_, "looks_at", ("", 0))
+        lines = 1 if decided in requested else lines
+        head = self.first.whole_lines(lines, memory) if lines else self.first.look_ahead()
+        return format_.settled(requested, head, self.names[0])
 
-    def pieces(
-        self,
-        piece_bytes: int,
-        limit: LineLimit,
-        eager: bool = False,
-        digested: bool = True,
-        spare: queue.SimpleQueue | None = None,
-    ) -> Generator[TextPiece, None, None]:
+    def pieces(self, piece_bytes: int, limit: LineLimit, eager: bool = False, digested: bool = True,
+               spare: queue.SimpleQueue | None = None) -> Generator[TextPiece, None, None]:  # fmt: skip
         """Pieces of about ``piece_bytes``; a longer line makes a longer piece, up to the limit.
 
         Each piece owns its memory.  eager: what a pipe has ready makes a piece, however small; digested: the source's

@@ -146,8 +146,6 @@ class VwReader:
 
 
 class Vw:
-    """The format."""
-
     lines = LINE
     reader = VwReader
 

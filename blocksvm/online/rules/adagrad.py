@@ -16,16 +16,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.rows import value_at
-from blocksvm.online.learner import (
-    L1,
-    LOSS,
-    STEP,
-    Learner,
-    Rule,
-    Settings,
-    not_negative,
-    positive,
-)
+from blocksvm.online.learner import L1, LOSS, STEP, Learner, Rule, Settings, not_negative, positive
 from blocksvm.online.memory import layout, parameters, unsigned
 from blocksvm.online.rule_parts import ROUNDS, averages, change_weight, derivative_at, lazy, plain_rule, soft
 

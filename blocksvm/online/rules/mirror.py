@@ -246,4 +246,4 @@ P_NORM_MAP = ENTROPIC_MAP.like(
 OMD = MAPPED.like(
     settings=Settings((LOSS, MIRROR, STEP, BALL, P, N_FEATURES)),
     variants={"euclidean": EUCLIDEAN, "entropic": ENTROPIC_MAP, "p-norm": P_NORM_MAP},
-)  # fmt: skip
+)

@@ -30,12 +30,7 @@ from blocksvm.online.learner import (
     softened,
 )
 from blocksvm.online.memory import parameters
-from blocksvm.online.rule_parts import (
-    ROUNDS,
-    add_plain,
-    plain_rule,
-    sum_of_squares,
-)
+from blocksvm.online.rule_parts import ROUNDS, add_plain, plain_rule, sum_of_squares
 from blocksvm.online.rules.uniclass import of_rows
 
 PARAMETER = parameters("most", "slack")

@@ -19,18 +19,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.rows import value_at
-from blocksvm.online.learner import (
-    DECAY,
-    L1,
-    LOSS,
-    STEP,
-    Learner,
-    Rule,
-    Setting,
-    Settings,
-    not_negative,
-    positive,
-)
+from blocksvm.online.learner import DECAY, L1, LOSS, STEP, Learner, Rule, Setting, Settings, not_negative, positive
 from blocksvm.online.memory import layout, parameters, unsigned
 from blocksvm.online.rule_parts import ROUNDS, averages, derivative_at, eta_at, is_small, lazy, soft
 from blocksvm.online.rules.gradient import GROUP, GROUPED
@@ -257,7 +246,7 @@ ON_L1 = SUBGRADIENT.like(
 FOBOS = ON_L1.like(
     settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS, GROUP)),
     variants={"l1": ON_L1, "group": GROUPED.like(name="fobos", settings=GROUPED.settings + Settings((REGULARISER,)))},
-)  # fmt: skip
+)
 HF_FOBOS = ON_L1.like(
     "hf-fobos", "FOBOS whose threshold of a feature grows with how often and how far it moved",
     "hf-fobos --l1 1e-3 --p 2 --cap 500", "Oiwa, Matsushima, Nakagawa, ECML PKDD 2011",
