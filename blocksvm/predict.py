@@ -127,8 +127,6 @@ def check_beside(options, into_folder: bool) -> None:
             raise InputError(f"{option(setting.name)}: is for an OUTPUT that is {other}")
     if options.top > 1 and options.score_of is not None:
         raise InputError("--top and --score-of: the scores are of several labels, or of one; leave one of them out")
-    if into_folder and options.cluster is not None:
-        raise InputError("--cluster: its workers score a store; leave it out")
 
 
 def write_beside(options, description, link) -> int:
@@ -136,7 +134,7 @@ def write_beside(options, description, link) -> int:
     from blocksvm.cli.progress import Line
     from blocksvm.model.measures import measures_of
     from blocksvm.model.scoring import TextScorer, scorer_of
-    from blocksvm.model.shards import Results, Shards, Wanted
+    from blocksvm.model.shards import OUTPUT_SHARE, Results, Shards, Wanted
 
     wanted = Wanted(options.keep, options.top, options.score_of, options.select)
     results = Results(wanted, description.labels, link)
@@ -144,17 +142,23 @@ def write_beside(options, description, link) -> int:
     reading = {name: value for name, value in settings.items() if value is not None}
     reading |= {"format": options.format, "skip_bad": options.skip_bad}
     shards = Shards(options.output, options.inputs, options.model, wanted, reading, options.overwrite)
-    threads = threads_for(options, options.inputs)
-    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads,
-                       keep=options.keep, skip_bad=options.skip_bad)  # fmt: skip
+    cluster, threads = cluster_and_threads(options)
+    more = {"format": options.format, "options": settings, "keep": options.keep, "skip_bad": options.skip_bad}
+    scorer = scorer_of(options.model, options.inputs, options.memory, n_jobs=threads, **more)
     if not isinstance(scorer, TextScorer):
         raise InputError(
             f"{options.input}: is a store, without the columns of its text; name a file for its predictions"
         )
+    scorer.budget.take("output", OUTPUT_SHARE * options.memory)
     measures, line = measures_of(scorer.model, link, scorer.budget), Line(sys.stderr, options.quiet)
+    if cluster is None:
+        pieces = shards.score(scorer, results, measures)
+    else:
+        from blocksvm.cluster.predictions import files_by
+
+        pieces = files_by(cluster, shards, options.model, scorer, measures, more)
     written = 0
-    for name, scores, selected in shards.score(scorer, results):
-        measures.count(scores)
+    for name, selected in pieces:
         written += selected
         line.show(f"{name}: {measures.rows:,} rows scored, {written:,} written")
     line.close()
@@ -185,10 +189,7 @@ def scorer_for(options, description, link) -> tuple[Scorer, Iterator[Scores]]:
     from blocksvm.model.scoring import StoreScorer, scorer_of
 
     settings = chosen_values(options, all_choices(), PREDICTED)
-    cluster = cluster_of(options)
-    if cluster is not None and options.threads is not None:
-        raise InputError("--threads: workers have as many as their cluster gives them; leave it out")
-    threads = 1 if cluster is not None else threads_for(options, options.inputs)
+    cluster, threads = cluster_and_threads(options)
     by_values = options.scores or len(description.labels) in (0, 2) or description.multilabel or link is not None
     more = {"with_values": by_values, "explain": options.explain}
     scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads,
@@ -196,10 +197,20 @@ def scorer_for(options, description, link) -> tuple[Scorer, Iterator[Scores]]:
     if cluster is None:
         return scorer, scorer.scores()
     if not isinstance(scorer, StoreScorer):
-        raise InputError(f"--cluster: its workers score a store; split {options.input} first")
-    from blocksvm.cluster.loop import scoring_by
+        raise InputError("--cluster: its workers score a store, or files into a folder; give one, as scores/")
+    from blocksvm.cluster.predictions import scoring_by
 
     return scorer, scorer.scores(partial(scoring_by, cluster, scorer, options.model, more))
+
+
+def cluster_and_threads(options):
+    """(the cluster that options name or None, threads of this process)"""
+    cluster = cluster_of(options)
+    if cluster is None:
+        return None, threads_for(options, options.inputs)
+    if options.threads is not None:
+        raise InputError("--threads: workers have as many as their cluster gives them; leave it out")
+    return cluster, 1
 
 
 def threads_for(options, inputs: list[str]) -> int:

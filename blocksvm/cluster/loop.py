@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any
@@ -30,15 +29,13 @@ import numpy as np
 from blocksvm.base.errors import option
 from blocksvm.base.vectors import as_columns, on_lines
 from blocksvm.cluster.dask import Cluster, ClusterLost, Parts, StoppedWaiting
-from blocksvm.cluster.part import ScoringJob, ScoringPart, Screened, TrainingJob, TrainingPart, digest_of
-from blocksvm.cluster.plan import LARGEST_PART, MOST_UNDER_WAY, ClusterPlan, PartsOfBatches, cut, part_size
+from blocksvm.cluster.part import Screened, TrainingJob, TrainingPart
+from blocksvm.cluster.plan import ClusterPlan, PartsOfBatches
 from blocksvm.files.paths import absolute_name
 from blocksvm.kernels.columns import bring_near
-from blocksvm.model.scoring import ScoreChunks, ScoredRows, StoreScorer
 from blocksvm.problems.certificate import Certificate, CertificateSums
 from blocksvm.solvers.solver import PassResult, Task
 from blocksvm.sources.block import Arena
-from blocksvm.store.reader import Store
 from blocksvm.training.certificate import beyond_bounds
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.record import Traffic
@@ -51,8 +48,6 @@ AT = "batch at work"  # outer iteration and number
 LEAST = "least share sent"  # of the gap, of a row that is visited
 LEAST_SHARE = 0.1  # of the mean share of the last reading
 AT_ONCE = 1 << 12  # members of which the gap is added up at once
-NUMBER = 8  # bytes
-ANSWERS = 1 / 4  # of the memory that is left, at most, for scores that have come
 
 
 def cluster_loop(plan: ClusterPlan, *watching, **more) -> ClusterLoop:
@@ -89,7 +84,7 @@ class ClusterLoop(OuterLoop):
         plan, source = self.plan, self.plan.source
         task = {f.name: getattr(plan.task, f.name) for f in fields(Task) if f.name != "source"}
         return TrainingJob(
-            uuid4().hex, absolute_name(source.name), source.fingerprint, plan.worker_bytes, plan.make, task,
+            uuid4().hex, plan.worker_bytes, absolute_name(source.name), source.fingerprint, plan.make, task,
             self.state[plan.version_of].shape, plan.part_bytes,
             None if plan.screened else plan.solver.slots,
         )  # fmt: skip
@@ -345,28 +340,3 @@ class ScreeningLoop(ClusterLoop):
             self._sums_of_members()
         self.certifying = False
         return sums.certificate()
-
-
-@contextmanager
-def scoring_by(cluster: Cluster, scorer: StoreScorer, model: str, options: dict, store: Store) -> Iterator[ScoreChunks]:
-    """What ``StoreScorer.scores`` takes to have chunks scored by workers; options: those that made the scorer."""
-    sizes = store.chunks.nnz + store.chunks.n_rows * -(-scorer.row_bytes // NUMBER)
-    answers = int(ANSWERS * scorer.budget.left) // NUMBER
-    part = part_size(sizes, max(1, min(LARGEST_PART, answers // 4)))
-    largest = part + int(sizes.max())
-    most = max(2, min(MOST_UNDER_WAY, answers // largest))
-    scorer.budget.take("answers of workers", NUMBER * most * largest)
-    model = absolute_name(model)
-    path, made_by = absolute_name(store.path), (model, digest_of(model))
-    job = ScoringJob(uuid4().hex, path, store.fingerprint, scorer.budget.total, made_by, options)
-    with cluster.pool() as pool:
-        parts = Parts(pool, job, cluster.timeout, most, cluster.say)
-
-        def score_chunks(chunks: Sequence[int], low: int, high: int, take: Callable[[ScoredRows], None]) -> None:
-            some = cut(np.array(chunks), sizes, part)
-            parts.want(partial(ScoringPart, these, low, high) for these in some)
-            for _ in some:
-                for rows in parts.take():
-                    take(rows)
-
-        yield score_chunks

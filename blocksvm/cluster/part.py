@@ -7,7 +7,6 @@ A worker holds nothing that could be lost: a store that is open, and w as it was
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable
@@ -20,9 +19,8 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import megabytes
 from blocksvm.base.vectors import as_columns, on_lines
-from blocksvm.files.paths import connections_of_run, location
+from blocksvm.files.paths import connections_of_run
 from blocksvm.kernels.compile import processor
-from blocksvm.model.scoring import ScoredRows, StoreScorer
 from blocksvm.model.versions import versions
 from blocksvm.solvers.solver import Solver, State, Task, Visit
 from blocksvm.sources.block import Arena, Block
@@ -45,32 +43,47 @@ def here() -> dict[str, str]:
 class Job:
     """What all parts of a run have in common.
 
-    key: of this run alone; path, fingerprint: of the store; n_bytes: memory for each thread of a worker; about: as
-    ``here`` has it where the run is; connections: most requests at once for a store that is an object.
+    key: of this run alone; n_bytes: memory for each thread of a worker; about: as ``here`` has it where the run is;
+    connections: most requests at once for what is an object.
     """
 
     key: str
-    path: str
-    fingerprint: str
     n_bytes: int
     about: dict[str, str] = field(default_factory=here, kw_only=True)
     connections: int = field(default_factory=connections_of_run, kw_only=True)
 
-    def context(self, store: Store) -> Context:
+    def context(self) -> Context:
         """What a thread holds of this job; InputError where it cannot take part."""
         raise NotImplementedError
 
 
 class Context:
-    """A thread's own store; closing it closes the store."""
+    """stack: of what is closed with it."""
 
-    def __init__(self, store: Store):
-        self.store = store
-
-    def close(self) -> None:
-        self.store.close()
+    def __init__(self):
+        self.stack = ExitStack()
 
     def answer(self, part: Any, w: np.ndarray | None) -> Any:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class StoreJob(Job):
+    """path, fingerprint: of the store, which each thread opens for itself."""
+
+    path: str
+    fingerprint: str
+
+    def context(self) -> Context:
+        with ExitStack() as stack:
+            store = stack.enter_context(Store(self.path, self.connections))
+            if store.fingerprint != self.fingerprint:
+                raise InputError(f"{store.path}: is another store than the one that this run reads")
+            context = self.of_store(store)
+            context.stack.push(stack.pop_all())
+            return context
+
+    def of_store(self, store: Store) -> Context:
         raise NotImplementedError
 
 
@@ -90,7 +103,7 @@ def make(job: Job, part: Any, *sent: Weights) -> Any:
     """The answer to a part; sent: what its w is made of."""
     if job.key not in held.contexts:
         while len(held.contexts) >= CONTEXTS:
-            held.contexts.pop(next(iter(held.contexts))).close()
+            held.contexts.pop(next(iter(held.contexts))).stack.close()
         held.contexts[job.key] = opened(job)
     return held.contexts[job.key].answer(part, w_of(job.key, sent) if sent else None)
 
@@ -106,14 +119,7 @@ def opened(job: Job) -> Context:
     if limit and MEMORY_SHARE * limit < need:
         least = f"{MEMORY_SHARE:.0%} must be {megabytes(need)} or more"
         raise InputError(f"worker {who}: may take {megabytes(limit)} of memory, of which {least}; raise its limit")
-    store = Store(job.path, job.connections)
-    try:
-        if store.fingerprint != job.fingerprint:
-            raise InputError(f"{store.path}: is another store than the one that this run reads")
-        return job.context(store)
-    except BaseException:
-        store.close()
-        raise
+    return job.context()
 
 
 def worker_here() -> tuple[str, int, int | None]:
@@ -173,7 +179,7 @@ def w_of(key: str, sent: tuple[Weights, ...]) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class TrainingJob(Job):
+class TrainingJob(StoreJob):
     """make: the solver of a task, which has no source yet; weights_shape: of a version of w; block_bytes: of the
     largest part's rows; slots: how many Hessians are added up, None: rows are screened."""
 
@@ -183,7 +189,7 @@ class TrainingJob(Job):
     block_bytes: int
     slots: int | None
 
-    def context(self, store: Store) -> Context:
+    def of_store(self, store: Store) -> Context:
         return (Screening if self.slots is None else AddingUp)(self, store)
 
 
@@ -191,7 +197,7 @@ class Training(Context):
     """solver: without rows of its own; source: the store, its targets as the solver reads them."""
 
     def __init__(self, job: TrainingJob, store: Store):
-        super().__init__(store)
+        super().__init__()
         self.job = job
         self.solver: Any = job.make(Task(source=store, **job.task))
         real, packed = self.solver.real_targets, self.solver.packed
@@ -331,54 +337,6 @@ class AddingUp(Training):
             {name: state[name] for name in self.SUMMED}, self.of_rows(state, block),
             time.perf_counter() - began, self.source.cost - before,
         )  # fmt: skip
-
-
-# -- parts of predictions ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ScoringJob(Job):
-    """model: the path of its file, which all see, and the file's digest; options: of a ``StoreScorer``."""
-
-    model: tuple[str, str]
-    options: dict
-
-    def context(self, store: Store) -> Context:
-        path, digest = self.model
-        if not location(path).is_file() or digest_of(path) != digest:
-            raise InputError(f"{path}: is not there, or is another model than the one that predicts")
-        return Scoring(self, store)
-
-
-@dataclass(frozen=True)
-class ScoringPart:
-    """Chunks whose rows of source numbers low .. high - 1 are scored."""
-
-    chunks: np.ndarray
-    low: int
-    high: int
-
-
-class Scoring(Context):
-    def __init__(self, job: ScoringJob, store: Store):
-        super().__init__(store)
-        scorer = StoreScorer(job.model[0], store.path, job.n_bytes, **job.options)
-        self.stack = ExitStack()
-        self.score_chunks = self.stack.enter_context(scorer.by_threads(store))
-
-    def close(self) -> None:
-        self.stack.close()
-        super().close()
-
-    def answer(self, part: ScoringPart, w: None) -> list[ScoredRows]:
-        rows: list[ScoredRows] = []
-        self.score_chunks(part.chunks.tolist(), part.low, part.high, rows.append)
-        return rows
-
-
-def digest_of(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def size_of(answer: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -44,6 +44,27 @@ class Measures(Protocol):
         ...
 
 
+SETTLED = ("labels", "costs", "link", "bits", "tops", "place", "ranks", "mean", "scatter", "with_target")
+
+
+def merge(mine: Any, others: Any) -> None:
+    """Add to measures what others of the same kind have counted."""
+    if isinstance(mine, RealMeasures):
+        mine.join(others.with_target, others.mean, others.scatter)
+    for name, theirs in vars(others).items():
+        own = getattr(mine, name)
+        if name in SETTLED or theirs is None:
+            continue
+        if isinstance(theirs, set):
+            own |= theirs
+        elif isinstance(theirs, dict):
+            own.update({key: own[key] + number for key, number in theirs.items()})
+        elif isinstance(theirs, (int, float, np.ndarray)):
+            setattr(mine, name, own + theirs)
+        else:
+            merge(own, theirs)
+
+
 def measures_of(model: Model, link: Callable | None, budget: Budget) -> Measures:
     """The measures of this model's predictions; link: what makes probabilities of its decision values.  The ROC curve
     of two classes is left out where the budget has no room for it."""
@@ -77,12 +98,15 @@ class RealMeasures:
         errors = scores.values[there] - targets
         self.squared += float(errors @ errors)
         self.absolute += float(np.abs(errors).sum())
-        # Chan, Golub, LeVeque (1979): the scatter of two parts together
-        mean, total = float(targets.mean()), self.with_target + n
-        moved = mean - self.mean
-        self.scatter += float(np.square(targets - mean).sum()) + moved * moved * self.with_target * n / total
+        mean = float(targets.mean())
+        self.join(n, mean, float(np.square(targets - mean).sum()))
+
+    def join(self, n: int, mean: float, scatter: float) -> None:
+        """More targets (Chan, Golub, LeVeque, 1979)."""
+        moved, total = mean - self.mean, max(1, self.with_target + n)
+        self.scatter += scatter + moved * moved * self.with_target * n / total
         self.mean += moved * n / total
-        self.with_target = total
+        self.with_target += n
 
     def figures(self) -> dict[str, float]:
         n = self.with_target

@@ -38,11 +38,13 @@ from blocksvm.formats.file_reader import damage_named, fingerprint_of
 from blocksvm.formats.json_lines import under
 from blocksvm.formats.table_rows import array_of, strings
 from blocksvm.formats.text.row_labels import label_of
+from blocksvm.model.measures import Measures
 from blocksvm.model.probabilities import Link
 from blocksvm.model.scoring import Scores, TextScorer
 
 LIST = "_blocksvm.json"  # of the files that are whole
 GROUP_ROWS, GROUP_PARTS = 1 << 17, 64  # rows of a row group, and one of so many parts of the memory, at most
+OUTPUT_SHARE = 3 / GROUP_PARTS  # of the memory: a row group as it was scored, encoded, and joined
 OPERATORS: dict[str, Callable] = {
     ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
 }  # fmt: skip
@@ -337,7 +339,7 @@ class Shards:
         shards = self.known["shards"]
         there = [name for name, path in self.outputs.items() if name in shards and path.is_file()]
         self.done = [name for name in there if self._state(name) == shards[name]]
-        self.replaced = list(self.outputs) if overwrite else there
+        self.replaced = list(self.outputs) if overwrite else [*there, *self.known.get("begun", [])]
         for name, path in self.outputs.items():
             if name not in self.done:
                 check_output(path, name in self.replaced, "shard")
@@ -354,25 +356,43 @@ class Shards:
         status = path.stat()
         return [status.st_size, status.st_mtime_ns]
 
-    def score(self, scorer: TextScorer, results: Results) -> Iterator[tuple[str, Scores, int]]:
-        """(input, scores of some of its rows, how many of them were selected), piece by piece, as they are written."""
-        memory = scorer.budget.total
-        scorer.budget.take("output", 3 * memory // GROUP_PARTS)  # a row group as it was scored, encoded, and joined
-        notes: list[str] = []
+    def files(self) -> Iterator[tuple[str, Location, bool]]:
+        """(input, its file of scores, whether that may be replaced) of each that is left; the file is whole when the
+        next one is asked for."""
         for name, path in self.outputs.items():
-            if name in self.done:
-                continue
-            state = self._state(name)
-            pieces = scorer.scores([name])
-            first = next(pieces)
-            again = name in self.replaced
-            with opened(path, scorer.format, results, self.wanted.keep, memory, again) as file:
-                for scores in chain([first], pieces):
-                    columns, selected = results.columns(scores)
-                    file.write(scores.kept, columns, selected)
-                    yield name, scores, int(selected.sum())
-            for key in sorted(file.unseen):
-                notes.append(f"{name}: no object has the key {key}, which {option('keep')} names")
-            self.known["shards"][name] = state
-            write_json(self.list, self.known, overwrite=True)
+            if name not in self.done:
+                state = self._state(name)
+                yield name, path, name in self.replaced
+                self.known["shards"][name] = state
+                write_json(self.list, self.known, overwrite=True)
+
+    def begun(self) -> None:
+        """Others write the files: those of a run that ends before it knows of them may be replaced."""
+        self.known["begun"] = sorted({*self.outputs} - {*self.done})
+        write_json(self.list, self.known, overwrite=True)
+
+    def score(self, scorer: TextScorer, results: Results, measures: Measures) -> Iterator[tuple[str, int]]:
+        """(input, how many more of its rows were selected), piece by piece, as they are written and counted."""
+        notes: list[str] = []
+        for name, path, again in self.files():
+            for selected in written(scorer, name, path, again, results, measures, notes):
+                yield name, selected
         scorer.coverage.notes += notes
+
+
+def written(
+    scorer: TextScorer, name: str, path: Location, again: bool, results: Results, measures: Measures, notes: list[str]
+) -> Iterator[int]:
+    """Write the scores of an input's rows, and count them; how many were selected, piece by piece.  notes: gains a
+    sentence on a key that no object had."""
+    memory = scorer.budget.total
+    pieces = scorer.scores([name])
+    first = next(pieces)
+    with opened(path, scorer.format, results, scorer.keep, memory, again) as file:
+        for scores in chain([first], pieces):
+            columns, selected = results.columns(scores)
+            file.write(scores.kept, columns, selected)
+            measures.count(scores)
+            yield int(selected.sum())
+    for key in sorted(file.unseen):
+        notes.append(f"{name}: no object has the key {key}, which {option('keep')} names")

@@ -158,7 +158,7 @@ def test_problems_that_have_ended_are_left_out_at_the_same_weights(stores):
     for parts in ((part, after), (after,)):
         context, w = opened(job), w_of(job.key, (weights,))
         totals.append([context.answer(one, w) for one in parts][-1].sums["totals"])
-        context.close()
+        context.stack.close()
     np.testing.assert_array_equal(*totals)
 
 

@@ -10,9 +10,8 @@ from support.training_cases import make_store, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.cluster.dask import size_of
-from blocksvm.cluster.loop import scoring_by
-from blocksvm.cluster.part import ScoringJob, ScoringPart, digest_of, opened
+from blocksvm.cluster.part import opened, size_of
+from blocksvm.cluster.predictions import ModelFile, ScoringJob, ScoringPart, scoring_by
 from blocksvm.model.scoring import StoreScorer
 from blocksvm.store.reader import Store, open_store
 
@@ -76,20 +75,20 @@ def test_answers_are_counted_against_the_memory(trained):
 def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
     path, model = trained
     with Store(path) as store:
-        job = ScoringJob("k", str(path), store.fingerprint, MEMORY, (model, digest_of(model)), {})
+        job = ScoringJob("k", MEMORY, str(path), store.fingerprint, ModelFile.at(model), {})
         context = opened(job)
         answer = context.answer(ScoringPart(np.arange(len(store.chunks)), low=0, high=100), None)
         assert sum(len(rows.source) for rows in answer) == 100 and size_of(answer) > 100 * (8 + 8)
-        context.close()
-        for name, digest in ((model, "0"), (str(tmp_path / "none.h5"), digest_of(model))):
+        context.stack.close()
+        for name, digest in ((model, "0"), (str(tmp_path / "none.h5"), ModelFile.at(model).digest)):
             with pytest.raises(InputError, match="is not there, or is another model"):
-                opened(ScoringJob("k", str(path), store.fingerprint, MEMORY, (name, digest), {}))
+                opened(ScoringJob("k", MEMORY, str(path), store.fingerprint, ModelFile(name, digest), {}))
 
 
 def test_another_store_of_that_name_is_refused(trained, tmp_path):
     (path, model), other = trained, make_store(tmp_path, *random_rows(n=90, d=40, seed=7), "other", 128)
     with Store(path) as store:
-        job = ScoringJob("k", str(other), store.fingerprint, MEMORY, (model, digest_of(model)), {})
+        job = ScoringJob("k", MEMORY, str(other), store.fingerprint, ModelFile.at(model), {})
         with pytest.raises(InputError, match=r"other.h5: is another store"):
             opened(job)
 
@@ -102,7 +101,11 @@ def test_what_cannot_be_is_refused(trained, tmp_path, refusal):
     text.write_text("1 1:1\n")
     for module, words, said in (
         (predict, [model, store, "--cluster-timeout", "9"], "--cluster-timeout: is for --cluster"),
-        (predict, [model, str(text), "--cluster", "local:2"], "--cluster: its workers score a store"),
+        (
+            predict,
+            [model, str(text), "--cluster", "local:2"],
+            "--cluster: its workers score a store, or files into a folder",
+        ),
         (predict, [model, store, "--cluster", "local:2", "--threads", "2"], "--threads: workers have as many"),
         (predict, [model, store, "--security", "a", "b", "c"], "--security: is for --cluster"),
     ):

@@ -57,11 +57,13 @@ def test_a_thread_holds_the_stores_of_few_jobs(monkeypatch):
     closed = []
 
     class Kept(Context):
-        def answer(self, number, w):
-            return number, self.store
+        def __init__(self, key):
+            super().__init__()
+            self.key = key
+            self.stack.callback(closed.append, key)
 
-        def close(self):
-            closed.append(self.store)
+        def answer(self, number, w):
+            return number, self.key
 
     monkeypatch.setattr(part, "opened", lambda job: Kept(job.key))
     jobs = [SimpleNamespace(key=key) for key in "abc"]

@@ -31,7 +31,7 @@ class ThreadCluster(Cluster):
             yield self
         for contexts in held.values():
             for one in contexts.values():
-                one.close()
+                one.stack.close()
 
     @contextmanager
     def kept(self) -> Iterator["ThreadCluster"]:

@@ -1,0 +1,174 @@
+"""Predictions by workers: the chunks of a store, whose scores come back, or whole files, whose scores they write."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.cluster.dask import Cluster, Parts
+from blocksvm.cluster.part import Context, Job, StoreJob
+from blocksvm.cluster.plan import LARGEST_PART, MOST_UNDER_WAY, cut, part_size
+from blocksvm.files.paths import absolute_name, location
+from blocksvm.model.measures import Measures, measures_of, merge
+from blocksvm.model.probabilities import known_link
+from blocksvm.model.scoring import ScoreChunks, ScoredRows, StoreScorer, TextScorer, scorer_of
+from blocksvm.model.shards import OUTPUT_SHARE, Results, Shards, Wanted, written
+from blocksvm.store.reader import Store
+
+NUMBER = 8  # bytes
+ANSWERS = 1 / 4  # of the memory that is left, at most, for scores that have come
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """path: which all see."""
+
+    path: str
+    digest: str
+
+    @classmethod
+    def at(cls, path: str) -> ModelFile:
+        name = absolute_name(path)
+        return cls(name, digest_of(name))
+
+    def check(self) -> None:
+        if not location(self.path).is_file() or digest_of(self.path) != self.digest:
+            raise InputError(f"{self.path}: is not there, or is another model than the one that predicts")
+
+
+@dataclass(frozen=True)
+class ScoringJob(StoreJob):
+    """options: of a ``StoreScorer``."""
+
+    model: ModelFile
+    options: dict
+
+    def of_store(self, store: Store) -> Context:
+        self.model.check()
+        return Scoring(self, store)
+
+
+@dataclass(frozen=True)
+class ScoringPart:
+    """Chunks whose rows of source numbers low .. high - 1 are scored."""
+
+    chunks: np.ndarray
+    low: int
+    high: int
+
+
+class Scoring(Context):
+    def __init__(self, job: ScoringJob, store: Store):
+        super().__init__()
+        scorer = StoreScorer(job.model.path, store.path, job.n_bytes, **job.options)
+        self.score_chunks = self.stack.enter_context(scorer.by_threads(store))
+
+    def answer(self, part: ScoringPart, w: None) -> list[ScoredRows]:
+        rows: list[ScoredRows] = []
+        self.score_chunks(part.chunks.tolist(), part.low, part.high, rows.append)
+        return rows
+
+
+@dataclass(frozen=True)
+class FilesJob(Job):
+    """options: of ``scorer_of``; wanted: of each row."""
+
+    model: ModelFile
+    options: dict
+    wanted: Wanted
+
+    def context(self) -> Context:
+        self.model.check()
+        return Files(self)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What the rows of a file have shown: measures, how many were selected, and what the scorer tells of them."""
+
+    measures: Any
+    selected: int
+    empty: int
+    entries: int | None
+    unknown: int
+    notes: list[str]
+
+
+class Files(Context):
+    """A part is (the input's name, its file of scores); whoever asks has looked whether that may be replaced."""
+
+    def __init__(self, job: FilesJob):
+        super().__init__()
+        self.job = job
+
+    def answer(self, part: tuple[str, str], w: None) -> Counted:
+        job, (name, path), notes = self.job, part, list[str]()
+        scorer = scorer_of(job.model.path, [name], job.n_bytes, **job.options)
+        scorer.budget.take("output", OUTPUT_SHARE * job.n_bytes)
+        link = known_link(scorer.description)
+        results, measures = (
+            Results(job.wanted, scorer.description.labels, link),
+            measures_of(scorer.model, link, scorer.budget),
+        )
+        selected = sum(written(scorer, name, location(path), True, results, measures, notes))
+        coverage = scorer.coverage
+        return Counted(measures, selected, scorer.empty, coverage.entries, coverage.unknown, coverage.notes + notes)
+
+
+def digest_of(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# -- of the process that predicts --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def scoring_by(cluster: Cluster, scorer: StoreScorer, model: str, options: dict, store: Store) -> Iterator[ScoreChunks]:
+    """What ``StoreScorer.scores`` takes to have chunks scored by workers; options: those that made the scorer."""
+    sizes = store.chunks.nnz + store.chunks.n_rows * -(-scorer.row_bytes // NUMBER)
+    answers = int(ANSWERS * scorer.budget.left) // NUMBER
+    part = part_size(sizes, max(1, min(LARGEST_PART, answers // 4)))
+    largest = part + int(sizes.max())
+    most = max(2, min(MOST_UNDER_WAY, answers // largest))
+    scorer.budget.take("answers of workers", NUMBER * most * largest)
+    made_by, path = ModelFile.at(model), absolute_name(store.path)
+    job = ScoringJob(uuid4().hex, scorer.budget.total, path, store.fingerprint, made_by, options)
+    with cluster.pool() as pool:
+        parts = Parts(pool, job, cluster.timeout, most, cluster.say)
+
+        def score_chunks(chunks: Sequence[int], low: int, high: int, take: Callable[[ScoredRows], None]) -> None:
+            some = cut(np.array(chunks), sizes, part)
+            parts.want(partial(ScoringPart, these, low, high) for these in some)
+            for _ in some:
+                for rows in parts.take():
+                    take(rows)
+
+        yield score_chunks
+
+
+def files_by(
+    cluster: Cluster, shards: Shards, model: str, scorer: TextScorer, measures: Measures, options: dict
+) -> Iterator[tuple[str, int]]:
+    """As ``Shards.score`` has them, of whole files that workers write; options: those that made the scorer."""
+    job = FilesJob(uuid4().hex, scorer.budget.total, ModelFile.at(model), options, shards.wanted)
+    shards.begun()
+    with cluster.pool() as pool:
+        parts = Parts(pool, job, cluster.timeout, MOST_UNDER_WAY, cluster.say)
+        names = {name: absolute_name(path) for name, path in shards.outputs.items() if name not in shards.done}
+        parts.want(partial(tuple, (absolute_name(name), path)) for name, path in names.items())
+        for name, _, _ in shards.files():
+            counted = parts.take()
+            merge(measures, counted.measures)
+            scorer.coverage.count(counted.entries or 0, counted.unknown)
+            scorer.empty += counted.empty
+            scorer.coverage.notes += [f"{name}: {note.removeprefix(f'{name}: ')}" for note in counted.notes]
+            yield name, counted.selected
