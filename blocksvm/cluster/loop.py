@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -34,7 +34,7 @@ from blocksvm.cluster.plan import ClusterPlan, PartsOfBatches
 from blocksvm.files.paths import absolute_name
 from blocksvm.kernels.columns import bring_near
 from blocksvm.problems.certificate import Certificate, CertificateSums
-from blocksvm.solvers.solver import PassResult, Task
+from blocksvm.solvers.solver import PassResult
 from blocksvm.sources.block import Arena
 from blocksvm.training.certificate import beyond_bounds
 from blocksvm.training.loop import OuterLoop
@@ -82,7 +82,7 @@ class ClusterLoop(OuterLoop):
 
     def _job(self) -> TrainingJob:
         plan, source = self.plan, self.plan.source
-        task = {f.name: getattr(plan.task, f.name) for f in fields(Task) if f.name != "source"}
+        task = replace(plan.task, source=None)  # each worker has its own
         return TrainingJob(
             uuid4().hex, plan.worker_bytes, absolute_name(source.name), source.fingerprint, plan.make, task,
             self.state[plan.version_of].shape, plan.part_bytes,

@@ -184,7 +184,7 @@ class TrainingJob(StoreJob):
     largest part's rows; slots: how many Hessians are added up, None: rows are screened."""
 
     make: Callable[[Task], Solver]
-    task: dict[str, Any]
+    task: Task
     weights_shape: tuple[int, ...]
     block_bytes: int
     slots: int | None
@@ -199,7 +199,7 @@ class Training(Context):
     def __init__(self, job: TrainingJob, store: Store):
         super().__init__()
         self.job = job
-        self.solver: Any = job.make(Task(source=store, **job.task))
+        self.solver: Any = job.make(replace(job.task, source=store))
         real, packed = self.solver.real_targets, self.solver.packed
         self.source = store.reader(real=real, packed=packed) if real or packed else store
         self.arena = Arena(job.block_bytes)
