@@ -117,7 +117,8 @@ class DaskPool:
         try:
             task = self.client.submit(function, *given, pure=False, retries=RETRIES)
         except Exception as error:
-            raise self._lost(error) from error
+            self._check(error)
+            raise
         return asyncio.run_coroutine_threadsafe(self._fetched(task), self.client.loop.asyncio_loop)
 
     async def _fetched(self, task) -> Any:
@@ -127,14 +128,17 @@ class DaskPool:
             try:
                 return await asyncio.wait_for(self.client.gather(task, direct=True, asynchronous=True), FETCH)
             except BaseException as error:
-                if self.client.status != "running" and not isinstance(error, InputError):
-                    raise self._lost(error) from error
                 this = asyncio.current_task()
-                if task.status in ("error", "cancelled") or this is None or this.cancelling():
+                ended = task.status in ("error", "cancelled") or this is None or this.cancelling()
+                if ended or self.client.status != "running":
+                    self._check(error)
                     raise
 
-    def _lost(self, error: BaseException) -> ClusterLost:
-        return ClusterLost(f"{self.name}: the scheduler does not answer any more ({type(error).__name__})")
+    def _check(self, error: BaseException) -> None:
+        """ClusterLost where that is why."""
+        if self.client.status != "running" and not isinstance(error, InputError):
+            why = type(error).__name__
+            raise ClusterLost(f"{self.name}: the scheduler does not answer any more ({why})") from error
 
     def n_workers(self) -> int:
         return len(self.client.nthreads(callback_timeout=ANSWER))

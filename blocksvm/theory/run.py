@@ -260,6 +260,7 @@ def learner_bytes(run: Run) -> int:
     if run.batch > 1:
         return 24 * n + 16 * T
     whole = run.theory.reads_all or run.theory.splits
-    of_weights = 8 * run.runner.learner.rule.width(True) + of_feature
-    read = 0 if r is None else of_weights * n + (of_round if whole else 16) * T
+    read = 0
+    if r is not None:
+        read = (8 * run.runner.learner.rule.width(True) + of_feature) * n + (of_round if whole else 16) * T
     return max(run.runner.state_bytes(run.d, T), read) + (8 * n if run.theory.dual_power(run.settings) else 0)
