@@ -4,9 +4,9 @@
     python -m experiments.cluster SMALL.h5 LARGE.h5 --limits [-C 1]
 
 Whole commands in turn, on one machine and with ``--cluster local:2``; medians.  Both have an eighth of the rows' memory
-beside their state, of which a run whose workers screen has more.  --limits: from two stores of one kind how the time
-grows with the nonzeros, and where more workers stop helping: a reading takes as long as the process that trains is
-busy, as the workers' work by their number, or as its bytes at 10 Gbit/s, whichever is the longest.
+beside their state.  --limits: from two stores of one kind how the time grows with the nonzeros, and where more workers
+stop helping: a reading takes as long as the process that trains is busy, as the workers' work by their number, or as its
+bytes at 10 Gbit/s, whichever is the longest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import psutil
 from experiments.runs import begin, described, outers, read_through, readings, row, table, train
 
 VERSIONS = 5  # copies of w, of a run whose workers screen
-PART = 50  # bytes for each nonzero of a part, of parts under way
+PART = 60  # bytes for each nonzero of a part, of parts under way
 NETWORK = 1.25e9  # bytes a second
 WORKERS = 2, 4, 8, 16, 64
 LARGE = 10e9, 100e9  # nonzeros
@@ -46,7 +46,7 @@ class Messages(threading.Thread):
 
     def __init__(self):
         super().__init__(daemon=True)
-        self.share, self.ended = 0.0, threading.Event()
+        self.share, self.total, self.ended = 0.0, 0.0, threading.Event()
         self.start()
 
     def run(self) -> None:
@@ -55,7 +55,8 @@ class Messages(threading.Thread):
                 try:
                     if "blocksvm.train" in process.cmdline()[:3]:
                         times = sorted(one.user_time + one.system_time for one in process.threads())
-                        self.share = times[-2] / sum(times) if len(times) > 1 and sum(times) else 0.0
+                        if sum(times) > self.total:  # not while it ends
+                            self.share, self.total = times[-2] / sum(times), sum(times)
                 except (psutil.Error, IndexError):
                     continue
 

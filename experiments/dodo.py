@@ -42,6 +42,10 @@ PLANTED = {
 }  # fmt: skip
 MAKE, SPLIT = "experiments.make_data", "blocksvm.split"
 LARGE = {f"scale-{size}": 16_000 * size for size in (10, 30, 100, 300)} | {"big": 56_000_000}
+LARGE |= {"noisy-256M": 4_000_000, "noisy-1G": 16_000_000}
+LARGE = {name: f"--rows {rows} --features 20000000" for name, rows in LARGE.items()} | {
+    f"easy-{name}": f"--rows {rows} --features 2000000 --noise 0.01 --seed 3"
+    for name, rows in (("256M", 4_000_000), ("1G", 16_000_000))}  # fmt: skip
 STORES = {name: f"{name}.svm" for name in (*TEXTS, *PLANTED)} | {
     "a9a": "a9a", "splice": "splice.txt", "phishing": "phishing.txt", "abalone": "abalone_8d_train.libsvm",
     "dna": "dna.scale"}  # fmt: skip
@@ -64,8 +68,8 @@ MADE = {
     **{f"{name}-train.h5 {name}-test.h5":
            f"{SPLIT} {text} {{{name}-train.h5}} --holdout {share} {{{name}-test.h5}} --overwrite --quiet"
        for name, (text, share) in HELD_OUT.items()},
-    **{f"{name}.h5": f"{MAKE} zipf /dev/stdout --rows {rows} --features 20000000 --values sixteenths | {SPLIT} - "
-                     f"{{{name}.h5}} --normalize none --overwrite --quiet" for name, rows in LARGE.items()},
+    **{f"{name}.h5": f"{MAKE} zipf /dev/stdout {given} --values sixteenths | {SPLIT} - {{{name}.h5}} --normalize none "
+                     "--overwrite --quiet" for name, given in LARGE.items()},
 }  # fmt: skip
 
 
@@ -133,8 +137,10 @@ MEASURED = {
     "cluster": (f"{TRAINING} cluster", {
         name: "experiments.cluster {news-words.h5} {enron.h5} {imdb-characters.h5} {zipf-other.h5} {clicks-other.h5} "
               f"{{short.h5}} {options}"
-        for name, options in (("hinge", ""), ("squared", "--loss squared-hinge"), ("large", "-C 10"),
-                              ("logistic", "--loss logistic"))}),
+        for name, options in (("hinge", ""), ("squared", "--loss squared-hinge"))} | {
+        "billion": "experiments.cluster {easy-1G.h5} {noisy-1G.h5} -C 0.02"} | {
+        f"limits-{kind}": f"experiments.cluster {{{kind}-256M.h5}} {{{kind}-1G.h5}} --limits -C 0.02"
+        for kind in ("easy", "noisy")}),
     "learners": ("online kernels streaming sources formats", {
         **each("enron-names enron-shuffled imdb-w1 imdb-words news-mideast news-words clicks-drift zipf",
                "experiments.learners *={*.svm}"),

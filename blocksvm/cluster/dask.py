@@ -9,7 +9,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -170,7 +170,7 @@ class Parts:
         if changed is None or self.since > w.nbytes // 2:
             self.since, self.sent, changed = 0, (), None
         one = Weights(self.number, in_few_bytes(w if changed is None else w[changed]), changed)
-        self.traffic.bytes_sent += one.n_bytes
+        self.traffic.bytes_sent += size_of(one)
         self.sent = *self.sent, self.pool.keep(one)
         return self.sent
 
@@ -195,20 +195,16 @@ class Parts:
     def take(self, stop: Callable[[], bool] = lambda: False) -> Any:
         """The next answer; StoppedWaiting where stop() says so meanwhile, ClusterLost where it does not come."""
         began, future = monotonic(), self.under_way[0]
-        while True:
-            try:
-                answer = future.result(LOOK)
-                break
-            except InputError:
-                raise
-            except TimeoutError as error:
-                if future.done():
-                    raise ClusterLost(f"{self.pool.name}: {error!r}") from error
-            except Exception as error:
-                raise ClusterLost(f"{self.pool.name}: {' '.join(repr(error).split())}") from error
+        while not wait([future], LOOK).done:
             if stop():
                 raise StoppedWaiting
             self._wait(monotonic() - began)
+        try:
+            answer = future.result()
+        except InputError:
+            raise
+        except Exception as error:
+            raise ClusterLost(f"{self.pool.name}: {' '.join(repr(error).split())}") from error
         self.under_way.popleft()
         self.traffic.seconds_waiting += monotonic() - began
         self.traffic.bytes_received += size_of(answer)

@@ -144,10 +144,6 @@ class Weights:
     numbers: np.ndarray
     places: np.ndarray | None = None
 
-    @property
-    def n_bytes(self) -> int:
-        return self.numbers.nbytes + (0 if self.places is None else self.places.nbytes)
-
 
 def in_few_bytes(numbers: np.ndarray) -> np.ndarray:
     """A copy of float64 ones, as float32 where that changes none."""

@@ -8,7 +8,7 @@ import pytest
 
 from blocksvm.cluster import part
 from blocksvm.cluster.dask import Parts
-from blocksvm.cluster.part import CONTEXTS, VERSIONS, Context, Held, held, in_few_bytes, make, w_of
+from blocksvm.cluster.part import CONTEXTS, VERSIONS, Context, Held, held, in_few_bytes, make, size_of, w_of
 from blocksvm.kernels.columns import bring_near
 
 
@@ -44,7 +44,7 @@ def test_workers_make_the_version_that_was_meant(changed, single):
         new = rng.normal(size=changed)
         w[places] = new.astype(np.float32) if single else new
         versions.append((parts.version(w, places if k else None), w))
-        assert sum(one.n_bytes for one in versions[-1][0]) <= 2.0 * w.nbytes
+        assert size_of(versions[-1][0]) <= 2.0 * w.nbytes
     for key, order in (("one", range(8)), ("other", [0, 2, 1, 7, 6, 3])):
         for number in order:
             version, wanted = versions[number]
