@@ -5,8 +5,8 @@
 
 Whole commands in turn, on one machine and with ``--cluster local:2``; medians.  Both have an eighth of the rows' memory
 beside their state.  --limits: from two stores of one kind how the time grows with the nonzeros, and where more workers
-stop helping: a reading takes as long as the process that trains is busy, as the workers' work by their number, or as its
-bytes at 10 Gbit/s, whichever is the longest.
+stop helping: a reading takes as long as the process that trains is busy, as the workers' work by their number, or as
+its bytes at 10 Gbit/s, whichever is the longest.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ VERSIONS = 5  # copies of w, of a run whose workers screen
 PART = 60  # bytes for each nonzero of a part, of parts under way
 NETWORK = 1.25e9  # bytes a second
 WORKERS = 2, 4, 8, 16, 64
-LARGE = 10e9, 100e9  # nonzeros
-ENOUGH = 1.1  # times the least time: more workers are not worth it
+LARGE, ENOUGH = (10e9, 100e9), 1.1  # nonzeros; times the least time, above which more workers are worth it
 
 
 def summed(events: list[dict], *names: str) -> float:
@@ -60,11 +59,6 @@ class Messages(threading.Thread):
                 except (psutil.Error, IndexError):
                     continue
 
-    def end(self) -> float:
-        self.ended.set()
-        self.join()
-        return self.share
-
 
 def compared(options) -> None:
     table(f"{options.loss}, C = {options.C:g}, gap 1e-3: processor seconds, medians of {options.repeats}", "data",
@@ -81,10 +75,11 @@ def compared(options) -> None:
                 of_one, here = train(path, model, *given, alone)
                 watching = Messages()
                 events, there = train(path, model, *given, leading, "--cluster", "local:2")
+                watching.ended.set()
                 found.append((readings(of_one), readings(events), here.cpu, there.cpu, there.cpu / here.cpu,
                               summed(events, "seconds_workers"), summed(events, "seconds_training", "set_seconds"),
                               summed(events, "bytes_sent") / 1e6, summed(events, "bytes_received") / 1e6,
-                              watching.end(), there.peak_mb))  # fmt: skip
+                              watching.share, there.peak_mb))  # fmt: skip
             one, two, *seconds, sent, received, share, peak = map(median, zip(*found, strict=True))
             row(path.stem, f"{about['n_nonzeros'] / 1e6:,.0f} M", f"{one:.0f}", f"{two:.0f}",
                 *(f"{s:.1f}" for s in seconds), f"{sent:,.0f}", f"{received:,.0f}", f"{share:.0%}",

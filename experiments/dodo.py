@@ -35,17 +35,18 @@ TEXTS = {
     "enron-shuffled": f"enron {ENRON} --ngrams word:1-2 --seed 1",
 }  # fmt: skip
 PLANTED = {
-    "zipf": "zipf", "clicks": "clicks", "short": "zipf --rows 800000 --features 100000 --mean-nonzeros 8 --noise 0.05",
+    "zipf": "zipf", "zipf-64M": "zipf --seed 7", "clicks": "clicks",
+    "short": "zipf --rows 800000 --features 100000 --mean-nonzeros 8 --noise 0.05",
     "short-noisy": "zipf --rows 40000 --features 20000 --mean-nonzeros 8 --noise 0.2",
     "zipf-other": "zipf --rows 600000 --seed 7 --mean-nonzeros 40", "clicks-other": "clicks --rows 1000000 --seed 7",
     "clicks-drift": "clicks --rows 1000000 --drift 1",
 }  # fmt: skip
 MAKE, SPLIT = "experiments.make_data", "blocksvm.split"
 LARGE = {f"scale-{size}": 16_000 * size for size in (10, 30, 100, 300)} | {"big": 56_000_000}
-LARGE |= {"noisy-256M": 4_000_000, "noisy-1G": 16_000_000}
-LARGE = {name: f"--rows {rows} --features 20000000" for name, rows in LARGE.items()} | {
-    f"easy-{name}": f"--rows {rows} --features 2000000 --noise 0.01 --seed 3"
-    for name, rows in (("256M", 4_000_000), ("1G", 16_000_000))}  # fmt: skip
+LARGE = {name: f"--rows {rows} --features 20000000"
+         for name, rows in (LARGE | {"noisy-256M": 4_000_000, "noisy-1G": 16_000_000}).items()}  # fmt: skip
+LARGE |= {f"easy-{name}": f"--rows {rows} --features 2000000 --noise 0.01 --seed 3"
+          for name, rows in (("256M", 4_000_000), ("1G", 16_000_000))}  # fmt: skip
 STORES = {name: f"{name}.svm" for name in (*TEXTS, *PLANTED)} | {
     "a9a": "a9a", "splice": "splice.txt", "phishing": "phishing.txt", "abalone": "abalone_8d_train.libsvm",
     "dna": "dna.scale"}  # fmt: skip
@@ -135,12 +136,11 @@ MEASURED = {
                  "planted:50000:25:collinear planted:50000:300 --share all",
         "large": "experiments.tall planted:1000000:28 planted:300000:500 planted:5000000:20"}),
     "cluster": (f"{TRAINING} cluster", {
-        name: "experiments.cluster {news-words.h5} {enron.h5} {imdb-characters.h5} {zipf-other.h5} {clicks-other.h5} "
-              f"{{short.h5}} {options}"
-        for name, options in (("hinge", ""), ("squared", "--loss squared-hinge"))} | {
-        "billion": "experiments.cluster {easy-1G.h5} {noisy-1G.h5} -C 0.02"} | {
-        f"limits-{kind}": f"experiments.cluster {{{kind}-256M.h5}} {{{kind}-1G.h5}} --limits -C 0.02"
-        for kind in ("easy", "noisy")}),
+        "hinge": "experiments.cluster {news-words.h5} {enron.h5} {imdb-characters.h5} {zipf-other.h5} "
+                 "{clicks-other.h5} {zipf-64M.h5}",
+        "billion": "experiments.cluster {easy-1G.h5} {noisy-1G.h5} -C 0.02",
+        **{f"limits-{kind}": f"experiments.cluster {{{kind}-256M.h5}} {{{kind}-1G.h5}} --limits -C 0.02"
+           for kind in ("easy", "noisy")}}),
     "learners": ("online kernels streaming sources formats", {
         **each("enron-names enron-shuffled imdb-w1 imdb-words news-mideast news-words clicks-drift zipf",
                "experiments.learners *={*.svm}"),

@@ -17,7 +17,7 @@ import numpy as np
 
 import blocksvm
 
-FEATURES, LENGTH, NOISE = 50_000, 30, 0.05
+FEATURES, LENGTH, NOISE, WORKERS = 50_000, 30, 0.05, 3
 
 
 def write_rows(path: Path, n: int) -> None:
@@ -60,7 +60,6 @@ def cluster(folder: Path, n: int) -> Iterator[tuple[str, list[subprocess.Popen]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000, help="rows of the store (default 100,000)")
-    parser.add_argument("--workers", type=int, default=3, help="workers, one of which is killed (default 3)")
     parser.add_argument("--folder", type=Path, help="where files are written and kept (default: a temporary one)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -73,9 +72,9 @@ def main() -> None:
         for kills in (True, False):
             model = folder / f"model-{'killed' if kills else 'whole'}.h5"
             trace.unlink(missing_ok=True)
-            with cluster(folder, options.workers) as (address, workers):
+            with cluster(folder, WORKERS) as (address, workers):
                 line = [sys.executable, "-m", "blocksvm.train", store, model, "--tol", "1e-4", "--overwrite"]
-                print(f"\n{options.workers} workers at {address}", flush=True)
+                print(f"\n{WORKERS} workers at {address}", flush=True)
                 run = subprocess.Popen([*line, "--cluster", address, "--log", trace])
                 while kills and run.poll() is None:
                     if trace.exists() and '"event": "outer"' in trace.read_text():
