@@ -21,7 +21,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -29,7 +28,7 @@ import numpy as np
 from blocksvm.base.errors import option
 from blocksvm.base.vectors import as_columns, on_lines
 from blocksvm.cluster.dask import Cluster, ClusterLost, Parts, StoppedWaiting
-from blocksvm.cluster.part import Screened, TrainingJob, TrainingPart
+from blocksvm.cluster.part import Answer, TrainingJob, TrainingPart
 from blocksvm.cluster.plan import ClusterPlan, PartsOfBatches
 from blocksvm.files.paths import absolute_name
 from blocksvm.kernels.columns import bring_near
@@ -85,7 +84,7 @@ class ClusterLoop(OuterLoop):
         task = replace(plan.task, source=None)  # each worker has its own
         return TrainingJob(
             uuid4().hex, plan.worker_bytes, absolute_name(source.name), source.fingerprint, plan.make, task,
-            self.state[plan.version_of].shape, plan.part_bytes,
+            self.state[plan.version_of].shape, plan.blocks.arena_bytes,
             None if plan.screened else plan.solver.slots,
         )  # fmt: skip
 
@@ -98,7 +97,7 @@ class ClusterLoop(OuterLoop):
         except StoppedWaiting:
             return "interrupted"
 
-    def next_answer(self, chunks: np.ndarray) -> Any:
+    def next_answer(self, chunks: np.ndarray) -> Answer:
         """The answer to the next part, of these chunks: counted, and with what certificates have filled in."""
         answer, tally = self.parts.take(self.watch.stop), self.tally
         tally.reading.bytes_read += answer.cost.bytes_read
@@ -120,7 +119,7 @@ class SummingLoop(ClusterLoop):
         parts.want((partial(TrainingPart, some, given) for some in left), parts.version(state["trial"]))
         for chunks in left:
             answer, began = self.next_answer(chunks), time.perf_counter()
-            for name, part in answer.arrays.items():
+            for name, part in answer.sums.items():
                 state[name] += part
             table = self.plan.source.chunks
             n_rows, n_nonzeros = (int(numbers[chunks].sum()) for numbers in (table.n_rows, table.nnz))
@@ -142,7 +141,7 @@ class ScreeningLoop(ClusterLoop):
         self.state[LEFT_OUT] = np.zeros(self.plan.source.n_samples, bool)
         self.state[AT] = np.zeros(2, np.int64)
         self.state[LEAST] = np.zeros(1)
-        self.arena = Arena(self.plan.part_bytes)
+        self.arena = Arena(self.plan.blocks.arena_bytes)
         self.versions: dict[str, tuple] = {}  # as workers have what the state has under a name
         self.changed = self.unsent = None  # places at which AHEAD differs from BEFORE, and from what was sent, if known
         self.places = np.empty(self.state["w"].size, np.int32 if self.state["w"].size < 2**31 else np.int64)
@@ -263,7 +262,7 @@ class ScreeningLoop(ClusterLoop):
         result = VisitResult([replace(done, nnz_visited=n_nonzeros)], [seconds])
         self.count(result, stats, n_nonzeros)
 
-    def next_answer(self, chunks: np.ndarray) -> Screened:
+    def next_answer(self, chunks: np.ndarray) -> Answer:
         """With what the rows that can move have beside alpha brought into the state."""
         answer = super().next_answer(chunks)
         if not answer.allowed:

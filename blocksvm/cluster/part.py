@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from blocksvm.store.reader import Store
 from blocksvm.training.working_set import rows_of
 
 VERSIONS = 2  # of w that a worker holds: that of the batch at work, and that of the next
-CONTEXTS = 2  # jobs of which a thread holds the store open
+JOBS = 2  # of which a thread holds the store open
 MOST_SENT = 0.5  # of a part's rows: a nonzero takes four times as long to be sent as to be read and decoded
 MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
 
@@ -52,18 +52,8 @@ class Job:
     about: dict[str, str] = field(default_factory=here, kw_only=True)
     connections: int = field(default_factory=connections_of_run, kw_only=True)
 
-    def context(self) -> Context:
-        """What a thread holds of this job; InputError where it cannot take part."""
-        raise NotImplementedError
-
-
-class Context:
-    """stack: of what is closed with it."""
-
-    def __init__(self):
-        self.stack = ExitStack()
-
-    def answer(self, part: Any, w: np.ndarray | None) -> Any:
+    def opened(self) -> AbstractContextManager[Callable[[Any, np.ndarray | None], Any]]:
+        """What answers to a part at a w; InputError where this thread cannot take part."""
         raise NotImplementedError
 
 
@@ -74,24 +64,19 @@ class StoreJob(Job):
     path: str
     fingerprint: str
 
-    def context(self) -> Context:
-        with ExitStack() as stack:
-            store = stack.enter_context(Store(self.path, self.connections))
-            if store.fingerprint != self.fingerprint:
-                raise InputError(f"{store.path}: is another store than the one that this run reads")
-            context = self.of_store(store)
-            context.stack.push(stack.pop_all())
-            return context
-
-    def of_store(self, store: Store) -> Context:
-        raise NotImplementedError
+    def store(self) -> Store:
+        store = Store(self.path, self.connections)
+        if store.fingerprint != self.fingerprint:
+            store.close()
+            raise InputError(f"{store.path}: is another store than the one that this run reads")
+        return store
 
 
 class Held(threading.local):
-    """What a thread holds: contexts of the jobs of late, and versions of w of the last one."""
+    """What a thread holds: the jobs of late, with what closes them, and versions of w of the last one."""
 
     def __init__(self):
-        self.contexts: dict[str, Context] = {}
+        self.jobs: dict[str, tuple[Callable, ExitStack]] = {}
         self.key = ""
         self.weights: dict[int, np.ndarray] = {}
 
@@ -101,14 +86,16 @@ held = Held()
 
 def make(job: Job, part: Any, *sent: Weights) -> Any:
     """The answer to a part; sent: what its w is made of."""
-    if job.key not in held.contexts:
-        while len(held.contexts) >= CONTEXTS:
-            held.contexts.pop(next(iter(held.contexts))).stack.close()
-        held.contexts[job.key] = opened(job)
-    return held.contexts[job.key].answer(part, w_of(job.key, sent) if sent else None)
+    if job.key not in held.jobs:
+        while len(held.jobs) >= JOBS:
+            held.jobs.pop(next(iter(held.jobs)))[1].close()
+        check(job)
+        stack = ExitStack()
+        held.jobs[job.key] = stack.enter_context(job.opened()), stack
+    return held.jobs[job.key][0](part, w_of(job.key, sent) if sent else None)
 
 
-def opened(job: Job) -> Context:
+def check(job: Job) -> None:
     """InputError where bits could differ from those of other workers, or there is too little memory."""
     who, n, limit = worker_here()
     mine, need = here(), n * job.n_bytes
@@ -119,7 +106,6 @@ def opened(job: Job) -> Context:
     if limit and MEMORY_SHARE * limit < need:
         least = f"{MEMORY_SHARE:.0%} must be {megabytes(need)} or more"
         raise InputError(f"worker {who}: may take {megabytes(limit)} of memory, of which {least}; raise its limit")
-    return job.context()
 
 
 def worker_here() -> tuple[str, int, int | None]:
@@ -185,15 +171,16 @@ class TrainingJob(StoreJob):
     block_bytes: int
     slots: int | None
 
-    def of_store(self, store: Store) -> Context:
-        return (Screening if self.slots is None else AddingUp)(self, store)
+    @contextmanager
+    def opened(self) -> Iterator[Callable]:
+        with self.store() as store:
+            yield (Screening if self.slots is None else AddingUp)(self, store).answer
 
 
-class Training(Context):
+class Training:
     """solver: without rows of its own; source: the store, its targets as the solver reads them."""
 
     def __init__(self, job: TrainingJob, store: Store):
-        super().__init__()
         self.job = job
         self.solver: Any = job.make(replace(job.task, source=store))
         real, packed = self.solver.real_targets, self.solver.packed
@@ -209,9 +196,16 @@ class Training(Context):
         }
         return state | given
 
-    def of_rows(self, state: State, block: Block) -> State:
-        """What the matrices that have an entry for each row of the source have gained."""
-        return {name: state[name][block.rows] for name in self.solver.row_matrices}
+    def answer(self, part: TrainingPart, w: np.ndarray) -> Answer:
+        began, before = time.perf_counter(), replace(self.source.cost)
+        block = self.source.read_block(part.chunks, self.arena)
+        state, answer = self.of_block(block, part, w.reshape(self.job.weights_shape))
+        of_rows = {name: state[name][block.rows] for name in self.solver.row_matrices}
+        return replace(answer, of_rows=of_rows, seconds=time.perf_counter() - began, cost=self.source.cost - before)
+
+    def of_block(self, block: Block, part: TrainingPart, w: np.ndarray) -> tuple[State, Answer]:
+        """(the state as the part's rows have changed it, the answer)"""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -234,39 +228,38 @@ class TrainingPart:
 
 
 @dataclass(frozen=True)
-class Screened:
+class Answer:
     """What became of a part.
 
-    sums: what its rows add to a certificate's; chosen (m,): those of its rows that can move, are no members and have a
-    share that is large enough, movers: copies of them, or None where these are so many that it takes less to read them
-    again; share (m,): of the gap, below: the sum of the shares of the others that can move; entries: of the state's row
-    arrays beside alpha; of_rows: of all rows, as ``Training.of_rows``; allowed: every alpha lies
-    within its bounds; seconds: of the worker; cost of reading.
+    sums: what its rows add to a certificate's, or to arrays of the state; chosen (m,): those of its rows that can move,
+    are no members and have a share that is large enough, movers: copies of them, or None where these are so many that
+    it takes less to read them again; share (m,): of the gap, below: the sum of the shares of the others that can move;
+    entries: of the state's row arrays beside alpha; allowed: every alpha lies within its bounds; of_rows: what matrices
+    that have an entry for each row have gained; seconds: of the worker; cost: of reading.
     """
 
     sums: dict
-    chosen: np.ndarray
-    movers: Block | None
-    share: np.ndarray
-    below: float
-    entries: State
-    of_rows: State
-    allowed: bool
-    seconds: float
-    cost: ReadingCost
+    chosen: np.ndarray | None = None
+    movers: Block | None = None
+    share: np.ndarray | None = None
+    below: float = 0.0
+    entries: State = field(default_factory=dict)
+    allowed: bool = True
+    of_rows: State = field(default_factory=dict)
+    seconds: float = 0.0
+    cost: ReadingCost = field(default_factory=ReadingCost)
 
 
 class Screening(Training):
     """Chunks are read, decoded and screened at one w: a row whose share of the gap is above 0 there can move, so it is
     sent to whoever moves rows; of all rows the sums are."""
 
-    def answer(self, part: TrainingPart, w: np.ndarray) -> Screened:
-        began, before, solver = time.perf_counter(), replace(self.source.cost), self.solver
-        block = self.source.read_block(part.chunks, self.arena)
+    def of_block(self, block: Block, part: TrainingPart, w: np.ndarray) -> tuple[State, Answer]:
+        solver = self.solver
         given = {name: values.copy() for name, values in part.given.items()}
         if part.alpha is not None:
             given["alpha"] = part.alpha.copy()
-        state = self.state(block, w=w.reshape(self.job.weights_shape), **given)
+        state = self.state(block, w=w, **given)
         problem = solver.problem_at(state)
         sums = problem.sums(solver.weights(state, None))
         alpha, scores = as_columns(state["alpha"]), sums.scores(block)
@@ -289,12 +282,9 @@ class Screening(Training):
         chosen = looked_at[sent]
         many = (block.indptr[chosen + 1] - block.indptr[chosen]).sum() > MOST_SENT * block.indptr[-1]
         del entries["alpha"]
-        return Screened(
-            sums.added(), chosen, None if many else rows_of(block, chosen), share[sent],
-            float(share[can_move & (share < part.least)].sum()),
-            {name: of_rows[sent] for name, of_rows in entries.items()}, self.of_rows(state, block), allowed,
-            time.perf_counter() - began, self.source.cost - before,
-        )  # fmt: skip
+        below, of_sent = float(share[can_move & (share < part.least)].sum()), {n: e[sent] for n, e in entries.items()}
+        movers = None if many else rows_of(block, chosen)
+        return state, Answer(sums.added(), chosen, movers, share[sent], below, of_sent, allowed)
 
 
 def without_entries(block: Block) -> Block:
@@ -303,16 +293,6 @@ def without_entries(block: Block) -> Block:
     return replace(
         block, indptr=np.zeros_like(block.indptr), indices=none, values=None, words=None, stored_lengths=None
     )
-
-
-@dataclass(frozen=True)
-class Summed:
-    """What a part adds to arrays of the state, by name; of_rows, seconds, cost: as ``Screened`` has them."""
-
-    arrays: dict[str, np.ndarray]
-    of_rows: State
-    seconds: float
-    cost: ReadingCost
 
 
 class AddingUp(Training):
@@ -324,15 +304,10 @@ class AddingUp(Training):
         super().__init__(job, store)
         self.solver.take_slots(job.slots)
 
-    def answer(self, part: TrainingPart, w: np.ndarray) -> Summed:
-        began, before = time.perf_counter(), replace(self.source.cost)
-        block = self.source.read_block(part.chunks, self.arena)
-        state = self.state(block, trial=w.reshape(self.job.weights_shape), figures=part.given["figures"].copy())
+    def of_block(self, block: Block, part: TrainingPart, w: np.ndarray) -> tuple[State, Answer]:
+        state = self.state(block, trial=w, figures=part.given["figures"].copy())
         self.solver.inner_pass(block, state, Visit({}), np.empty(0, np.int32))
-        return Summed(
-            {name: state[name] for name in self.SUMMED}, self.of_rows(state, block),
-            time.perf_counter() - began, self.source.cost - before,
-        )  # fmt: skip
+        return state, Answer({name: state[name] for name in self.SUMMED})
 
 
 def size_of(answer: Any) -> int:

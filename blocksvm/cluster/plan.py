@@ -50,14 +50,20 @@ def cut(chunks: np.ndarray, sizes: np.ndarray, part: int) -> list[np.ndarray]:
 
 
 class PartsOfBatches(Partition):
-    """The blocks of an outer iteration are the parts of its batches, of redrawn chunks."""
+    """The blocks of an outer iteration are the parts of its batches, of redrawn chunks; least: nonzeros of a part."""
 
-    def __init__(self, source: Source, seed: int, order: str):
+    def __init__(self, source: Source, seed: int, order: str, least: int = 1):
         n_rows = source.chunks.n_rows
         super().__init__(source.chunks.nnz, 0, 1, "redrawn", order, seed, StoredChunks(n_rows, source.shuffled))
         self.sizes = source.chunks.nnz + n_rows  # rows without entries, too, take time and memory
-        self.part = part_size(self.sizes)
+        self.part = max(part_size(self.sizes), least)
         self.stored = cut(np.arange(len(n_rows)), self.sizes, self.part)
+
+    def bytes_of_part(self, source: Source, of_row: int) -> int:
+        """Of the rows of the largest part, each with so many bytes besides."""
+        sizes = block_bytes_of_chunks(source) + source.chunks.n_rows * of_row
+        edges = source.shape.block_bytes(0, 0)
+        return self.part * int(np.ceil((sizes / self.sizes).max())) + int(sizes.max()) + edges
 
     def blocks(self, outer: int) -> list[np.ndarray]:
         return [part for batch in self.batches(outer) for part in batch]
@@ -81,16 +87,11 @@ class PartsOfBatches(Partition):
         return [cut(batch, self.sizes, self.part) for batch in batches if len(batch)]
 
 
-class StoredParts(Partition):
+class StoredParts(PartsOfBatches):
     """The blocks of an outer iteration are parts of the chunks, in the order of the source."""
 
-    def __init__(self, source: Source, seed: int):
-        chunks = StoredChunks(source.chunks.n_rows, source.shuffled)
-        super().__init__(source.chunks.nnz, 0, 1, "fixed", "stored", seed, chunks)
-        sizes = source.chunks.nnz + source.chunks.n_rows
-        # an answer may be as large as the gradient, which is to be a fraction of what has been read for it
-        part = max(part_size(sizes), GRADIENTS * (source.n_features + 1))
-        self.stored = cut(np.arange(len(sizes)), sizes, part)
+    def blocks(self, outer: int) -> list[np.ndarray]:
+        return self.stored
 
 
 def bytes_of(solver: Solver, source: Source, name: str) -> int:
@@ -103,22 +104,15 @@ def plan_sums(
 ) -> BlockPlan:
     """Where ``plan_blocks`` plans the blocks of one machine: the answers under way."""
     memory = budget.left
-    parts = StoredParts(source, settings.seed)
+    # an answer may be as large as the gradient, which is to be a fraction of what has been read for it
+    parts = StoredParts(source, settings.seed, "stored", GRADIENTS * (source.n_features + 1))
     vectors, hessian = (bytes_of(solver, source, name) for name in ("trial", "hessian"))
     budget.take("copies of the weights", 4 * vectors)  # three by version, and one that is sent
     answer = vectors + hessian
     budget.require("two answers", 2 * answer)
     under_way = int(min(MOST_UNDER_WAY, budget.left // answer))
     budget.take("answers under way", under_way * answer)
-    return BlockPlan(source, parts, largest_block(source, parts), None, memory, under_way=under_way)
-
-
-def largest_block(source: Source, parts: Partition) -> int:
-    """Bytes of the rows of the largest part, as a worker reads them."""
-    chunks, shape = source.chunks, source.shape
-    return max(
-        shape.block_bytes(int(chunks.n_rows[some].sum()), int(source.sizes[some].sum())) for some in parts.stored
-    )
+    return BlockPlan(source, parts, parts.bytes_of_part(source, 0), None, memory, under_way=under_way)
 
 
 def plan_batches(
@@ -132,9 +126,7 @@ def plan_batches(
     batches = PartsOfBatches(source, settings.seed, settings.order)
     budget.take("copies of the weights", VERSIONS * bytes_of(solver, source, "w"))
     budget.take("rows left out", source.n_samples)
-    chunks = source.chunks
-    sizes = block_bytes_of_chunks(source) + chunks.n_rows * row_work_bytes(solver)
-    part = batches.part * int(np.ceil((sizes / batches.sizes).max())) + int(sizes.max())
+    part = batches.bytes_of_part(source, row_work_bytes(solver))
     budget.require("three parts", 4 * part)
     beside = beside_the_set(source, solver)
     set_bytes = set_bytes_within(budget, source, share, 4 * part, beside) if saved is None else saved.set_bytes
@@ -168,11 +160,6 @@ class ClusterPlan(Plan):
         self.version_of = "w" if self.screened else "trial"  # the array of the state that workers have versions of
         self.plan_rows = plan_batches if self.screened else plan_sums
         super().__init__(source, settings, **more)
-
-    @property
-    def part_bytes(self) -> int:
-        """Of a part's rows as they are read."""
-        return self.blocks.arena_bytes + self.source.shape.block_bytes(0, 0)
 
     @property
     def worker_bytes(self) -> int:

@@ -14,16 +14,16 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.dask import Cluster, Parts
-from blocksvm.cluster.part import Context, Job, StoreJob
+from blocksvm.cluster.part import Job, StoreJob
 from blocksvm.cluster.plan import LARGEST_PART, MOST_UNDER_WAY, cut, part_size
 from blocksvm.files.paths import absolute_name, location
-from blocksvm.model.measures import Measures, measures_of, merge
+from blocksvm.model.measures import RANK_BYTES, Measures, measures_of, merge
 from blocksvm.model.probabilities import known_link
 from blocksvm.model.scoring import ScoreChunks, ScoredRows, StoreScorer, TextScorer, scorer_of
 from blocksvm.model.shards import OUTPUT_SHARE, Results, Shards, Wanted, written
 from blocksvm.store.reader import Store
 
-NUMBER = 8  # bytes
+NUMBER, SMALL = 8, 1 << 20  # bytes, of measures but for the ROC curve
 ANSWERS = 1 / 4  # of the memory that is left, at most, for scores that have come
 
 
@@ -51,9 +51,19 @@ class ScoringJob(StoreJob):
     model: ModelFile
     options: dict
 
-    def of_store(self, store: Store) -> Context:
+    @contextmanager
+    def opened(self) -> Iterator[Callable]:
         self.model.check()
-        return Scoring(self, store)
+        with self.store() as store:
+            scorer = StoreScorer(self.model.path, store.path, self.n_bytes, **self.options)
+            with scorer.by_threads(store) as score_chunks:
+
+                def answer(part: ScoringPart, w: None) -> list[ScoredRows]:
+                    rows: list[ScoredRows] = []
+                    score_chunks(part.chunks.tolist(), part.low, part.high, rows.append)
+                    return rows
+
+                yield answer
 
 
 @dataclass(frozen=True)
@@ -65,18 +75,6 @@ class ScoringPart:
     high: int
 
 
-class Scoring(Context):
-    def __init__(self, job: ScoringJob, store: Store):
-        super().__init__()
-        scorer = StoreScorer(job.model.path, store.path, job.n_bytes, **job.options)
-        self.score_chunks = self.stack.enter_context(scorer.by_threads(store))
-
-    def answer(self, part: ScoringPart, w: None) -> list[ScoredRows]:
-        rows: list[ScoredRows] = []
-        self.score_chunks(part.chunks.tolist(), part.low, part.high, rows.append)
-        return rows
-
-
 @dataclass(frozen=True)
 class FilesJob(Job):
     """options: of ``scorer_of``; wanted: of each row."""
@@ -85,9 +83,22 @@ class FilesJob(Job):
     options: dict
     wanted: Wanted
 
-    def context(self) -> Context:
+    @contextmanager
+    def opened(self) -> Iterator[Callable]:
         self.model.check()
-        return Files(self)
+        yield self.counted
+
+    def counted(self, part: tuple[str, str], w: None) -> Counted:
+        """part: (the input's name, its file of scores); whoever asks has looked whether that may be replaced."""
+        (name, path), notes = part, list[str]()
+        scorer = scorer_of(self.model.path, [name], self.n_bytes, **self.options)
+        scorer.budget.take("output", OUTPUT_SHARE * self.n_bytes)
+        link = known_link(scorer.description)
+        results = Results(self.wanted, scorer.description.labels, link)
+        measures = measures_of(scorer.model, link, scorer.budget)
+        selected = sum(written(scorer, name, location(path), True, results, measures, notes))
+        coverage = scorer.coverage
+        return Counted(measures, selected, scorer.empty, coverage.entries, coverage.unknown, coverage.notes + notes)
 
 
 @dataclass(frozen=True)
@@ -100,27 +111,6 @@ class Counted:
     entries: int | None
     unknown: int
     notes: list[str]
-
-
-class Files(Context):
-    """A part is (the input's name, its file of scores); whoever asks has looked whether that may be replaced."""
-
-    def __init__(self, job: FilesJob):
-        super().__init__()
-        self.job = job
-
-    def answer(self, part: tuple[str, str], w: None) -> Counted:
-        job, (name, path), notes = self.job, part, list[str]()
-        scorer = scorer_of(job.model.path, [name], job.n_bytes, **job.options)
-        scorer.budget.take("output", OUTPUT_SHARE * job.n_bytes)
-        link = known_link(scorer.description)
-        results, measures = (
-            Results(job.wanted, scorer.description.labels, link),
-            measures_of(scorer.model, link, scorer.budget),
-        )
-        selected = sum(written(scorer, name, location(path), True, results, measures, notes))
-        coverage = scorer.coverage
-        return Counted(measures, selected, scorer.empty, coverage.entries, coverage.unknown, coverage.notes + notes)
 
 
 def digest_of(path: str) -> str:
@@ -162,7 +152,10 @@ def files_by(
     job = FilesJob(uuid4().hex, scorer.budget.total, ModelFile.at(model), options, shards.wanted)
     shards.begun()
     with cluster.pool() as pool:
-        parts = Parts(pool, job, cluster.timeout, MOST_UNDER_WAY, cluster.say)
+        each = 2 * RANK_BYTES if getattr(measures, "curve", None) else SMALL
+        most = max(1, min(MOST_UNDER_WAY, scorer.budget.left // each))
+        scorer.budget.take("answers of workers", min(scorer.budget.left, most * each))
+        parts = Parts(pool, job, cluster.timeout, most, cluster.say)
         names = {name: absolute_name(path) for name, path in shards.outputs.items() if name not in shards.done}
         parts.want(partial(tuple, (absolute_name(name), path)) for name, path in names.items())
         for name, _, _ in shards.files():

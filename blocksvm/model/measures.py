@@ -48,14 +48,16 @@ SETTLED = ("labels", "costs", "link", "bits", "tops", "place", "ranks", "mean", 
 
 
 def merge(mine: Any, others: Any) -> None:
-    """Add to measures what others of the same kind have counted."""
+    """Add to measures what others of the same kind have counted; what one of them lacks is left out."""
     if isinstance(mine, RealMeasures):
         mine.join(others.with_target, others.mean, others.scatter)
     for name, theirs in vars(others).items():
         own = getattr(mine, name)
-        if name in SETTLED or theirs is None:
+        if name in SETTLED:
             continue
-        if isinstance(theirs, set):
+        if own is None or theirs is None:
+            setattr(mine, name, None)
+        elif isinstance(theirs, set):
             own |= theirs
         elif isinstance(theirs, dict):
             own.update({key: own[key] + number for key, number in theirs.items()})

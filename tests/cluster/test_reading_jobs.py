@@ -10,7 +10,7 @@ from support.training_cases import make_store, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.cluster.part import opened, size_of
+from blocksvm.cluster.part import size_of
 from blocksvm.cluster.predictions import ModelFile, ScoringJob, ScoringPart, scoring_by
 from blocksvm.model.scoring import StoreScorer
 from blocksvm.store.reader import Store, open_store
@@ -76,13 +76,12 @@ def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
     path, model = trained
     with Store(path) as store:
         job = ScoringJob("k", MEMORY, str(path), store.fingerprint, ModelFile.at(model), {})
-        context = opened(job)
-        answer = context.answer(ScoringPart(np.arange(len(store.chunks)), low=0, high=100), None)
+        with job.opened() as scored:
+            answer = scored(ScoringPart(np.arange(len(store.chunks)), low=0, high=100), None)
         assert sum(len(rows.source) for rows in answer) == 100 and size_of(answer) > 100 * (8 + 8)
-        context.stack.close()
         for name, digest in ((model, "0"), (str(tmp_path / "none.h5"), ModelFile.at(model).digest)):
             with pytest.raises(InputError, match="is not there, or is another model"):
-                opened(ScoringJob("k", MEMORY, str(path), store.fingerprint, ModelFile(name, digest), {}))
+                ScoringJob("k", MEMORY, str(path), store.fingerprint, ModelFile(name, digest), {}).opened().__enter__()
 
 
 def test_another_store_of_that_name_is_refused(trained, tmp_path):
@@ -90,7 +89,7 @@ def test_another_store_of_that_name_is_refused(trained, tmp_path):
     with Store(path) as store:
         job = ScoringJob("k", MEMORY, str(other), store.fingerprint, ModelFile.at(model), {})
         with pytest.raises(InputError, match=r"other.h5: is another store"):
-            opened(job)
+            job.opened().__enter__()
 
 
 def test_what_cannot_be_is_refused(trained, tmp_path, refusal):

@@ -1,6 +1,8 @@
 """What is sent of w, and what a worker makes of it."""
 
 import threading
+from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 
 from blocksvm.cluster import part
 from blocksvm.cluster.dask import Parts
-from blocksvm.cluster.part import CONTEXTS, VERSIONS, Context, Held, held, in_few_bytes, make, size_of, w_of
+from blocksvm.cluster.part import JOBS, VERSIONS, Held, held, in_few_bytes, make, size_of, w_of
 from blocksvm.kernels.columns import bring_near
 
 
@@ -56,19 +58,15 @@ def test_a_thread_holds_the_stores_of_few_jobs(monkeypatch):
     monkeypatch.setattr(part, "held", Held())
     closed = []
 
-    class Kept(Context):
-        def __init__(self, key):
-            super().__init__()
-            self.key = key
-            self.stack.callback(closed.append, key)
+    @contextmanager
+    def opened(key):
+        yield lambda number, w: (number, key)
+        closed.append(key)
 
-        def answer(self, number, w):
-            return number, self.key
-
-    monkeypatch.setattr(part, "opened", lambda job: Kept(job.key))
-    jobs = [SimpleNamespace(key=key) for key in "abc"]
+    monkeypatch.setattr(part, "check", lambda job: None)
+    jobs = [SimpleNamespace(key=key, opened=partial(opened, key)) for key in "abc"]
     assert [make(job, k) for k, job in enumerate(jobs)] == [(0, "a"), (1, "b"), (2, "c")]
-    assert closed == ["a"] and len(part.held.contexts) == CONTEXTS
+    assert closed == ["a"] and len(part.held.jobs) == JOBS
     other = threading.Thread(target=make, args=(jobs[0], 0))
     other.start()
     other.join()

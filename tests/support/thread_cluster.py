@@ -20,18 +20,18 @@ class ThreadCluster(Cluster):
 
     @contextmanager
     def pool(self) -> Iterator["ThreadCluster"]:
-        held: dict[int, part.Held] = {}
+        held: dict[int, dict] = {}
 
         def call(function, *given):
-            held[threading.get_ident()] = part.held.contexts
+            held[threading.get_ident()] = part.held.jobs
             return function(*given)
 
         with ThreadPoolExecutor(self.n) as threads:
             self.__dict__["begin"] = lambda function, *given: threads.submit(call, function, *given)
             yield self
-        for contexts in held.values():
-            for one in contexts.values():
-                one.stack.close()
+        for jobs in held.values():
+            for _, stack in jobs.values():
+                stack.close()
 
     @contextmanager
     def kept(self) -> Iterator["ThreadCluster"]:
