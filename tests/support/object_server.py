@@ -103,11 +103,17 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.objects.lock:
             self.server.now += 1
             self.server.most = max(self.server.most, self.server.now)
+            self.open = True
         try:
             self.get()
         finally:
-            with self.server.objects.lock:
-                self.server.now -= 1
+            self.ended()
+
+    def ended(self) -> None:
+        """Who has an answer's last bytes may ask again before this thread goes on."""
+        with self.server.objects.lock:
+            self.server.now -= self.open
+            self.open = False
 
     def get(self) -> None:
         name, _, fault = self.begin()
@@ -156,6 +162,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
             self.server.line.wait(len(piece))
+            if begin + PIECE >= len(body):
+                self.ended()
             self.wfile.write(piece)
         self.wfile.flush()
 
