@@ -111,14 +111,17 @@ class DaskPool:
         self.client, self.name = client, name
 
     def keep(self, value: Any) -> Any:
-        return self.client.submit(same, value, pure=False)
+        return self._task(same, value)
 
-    def submit(self, function: Callable, *given: Any) -> Future:
+    def _task(self, function: Callable, *given: Any) -> Any:
         try:
-            task = self.client.submit(function, *given, pure=False, retries=RETRIES)
+            return self.client.submit(function, *given, pure=False, retries=RETRIES)
         except Exception as error:
             self._check(error)
             raise
+
+    def submit(self, function: Callable, *given: Any) -> Future:
+        task = self._task(function, *given)
         return asyncio.run_coroutine_threadsafe(self._fetched(task), self.client.loop.asyncio_loop)
 
     async def _fetched(self, task) -> Any:
@@ -128,7 +131,9 @@ class DaskPool:
             try:
                 return await asyncio.wait_for(self.client.gather(task, direct=True, asynchronous=True), FETCH)
             except BaseException as error:
-                this = asyncio.current_task()
+                shared, this = self.client._gather_future, asyncio.current_task()
+                if shared is not None and shared.cancelled():  # Dask would have all who ask later wait for it
+                    self.client._gather_future = None
                 ended = task.status in ("error", "cancelled") or this is None or this.cancelling()
                 if ended or self.client.status != "running":
                     self._check(error)
@@ -141,7 +146,10 @@ class DaskPool:
             raise ClusterLost(f"{self.name}: the scheduler does not answer any more ({why})") from error
 
     def n_workers(self) -> int:
-        return len(self.client.nthreads(callback_timeout=ANSWER))
+        try:
+            return len(self.client.nthreads(callback_timeout=ANSWER))
+        except Exception as error:
+            raise ClusterLost(f"{self.name}: the scheduler does not answer ({type(error).__name__})") from error
 
 
 def same(value: Any) -> Any:
@@ -314,4 +322,8 @@ def within(seconds: float, make: Callable):
             made.set_exception(error)
 
     threading.Thread(target=run, name="blocksvm-connect", daemon=True).start()
-    return made.result(seconds)
+    try:
+        return made.result(seconds)
+    except TimeoutError:
+        made.add_done_callback(lambda late: late.exception() or client_closed(late.result()))
+        raise

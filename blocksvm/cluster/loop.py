@@ -131,7 +131,7 @@ class SummingLoop(ClusterLoop):
 class ScreeningLoop(ClusterLoop):
     """The loop of dual coordinate descent."""
 
-    certifying = False  # a certificate is under way, which chooses the set once more
+    certifying = False  # one is under way, which chooses the set once more
     batch_ends = 0
 
     def allocate(self) -> None:
@@ -147,12 +147,14 @@ class ScreeningLoop(ClusterLoop):
         self.places = np.empty(self.state["w"].size, np.int32 if self.state["w"].size < 2**31 else np.int64)
 
     def _begin_reading(self) -> None:
+        if self.state[AT][0] == self.progress.outer:  # begun before: a run may have ended while it waited for a part
+            return
         if self.working_set is not None:
             self.state[LEAST][0] = LEAST_SHARE * self.working_set.seen / self.plan.source.n_samples
         super()._begin_reading()
 
     def save(self) -> None:
-        """A certificate that is broken off has changed the set, but ``_reading`` has saved what was before."""
+        """A certificate that is broken off has changed the state, but it was saved before."""
         if not self.certifying:
             super().save()
 
@@ -309,7 +311,7 @@ class ScreeningLoop(ClusterLoop):
         sums = self._sums()
         if self.checkpoint is not None and working_set is not None:
             self.save()
-        self.certifying = working_set is not None
+        self.certifying = True
         self.parts.forget()
         self.state[AHEAD][:] = self.state["w"]
         self.unsent = None

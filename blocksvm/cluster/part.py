@@ -29,7 +29,6 @@ from blocksvm.store.reader import Store
 from blocksvm.training.working_set import rows_of
 
 VERSIONS = 2  # of w that a worker holds: that of the batch at work, and that of the next
-JOBS = 2  # of which a thread holds the store open
 MOST_SENT = 0.5  # of a part's rows: a nonzero takes four times as long to be sent as to be read and decoded
 MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
 
@@ -73,11 +72,10 @@ class StoreJob(Job):
 
 
 class Held(threading.local):
-    """What a thread holds: the jobs of late, with what closes them, and versions of w of the last one."""
+    """What a thread holds: of the last job what answers, what closes it, and versions of w."""
 
     def __init__(self):
-        self.jobs: dict[str, tuple[Callable, ExitStack]] = {}
-        self.key = ""
+        self.key, self.answer, self.stack = "", None, ExitStack()
         self.weights: dict[int, np.ndarray] = {}
 
 
@@ -86,13 +84,13 @@ held = Held()
 
 def make(job: Job, part: Any, *sent: Weights) -> Any:
     """The answer to a part; sent: what its w is made of."""
-    if job.key not in held.jobs:
-        while len(held.jobs) >= JOBS:
-            held.jobs.pop(next(iter(held.jobs)))[1].close()
+    if job.key != held.key:
+        held.key, held.answer, held.weights = "", None, {}
+        held.stack.close()
         check(job)
-        stack = ExitStack()
-        held.jobs[job.key] = stack.enter_context(job.opened()), stack
-    return held.jobs[job.key][0](part, w_of(job.key, sent) if sent else None)
+        held.answer = held.stack.enter_context(job.opened())
+        held.key = job.key
+    return held.answer(part, w_of(held.weights, sent) if sent else None)
 
 
 def check(job: Job) -> None:
@@ -138,12 +136,10 @@ def in_few_bytes(numbers: np.ndarray) -> np.ndarray:
     return single if np.array_equal(single, numbers) else numbers.copy()
 
 
-def w_of(key: str, sent: tuple[Weights, ...]) -> np.ndarray:
-    """w (m,) float64 of a job, as a version and the changes after it make it.  The oldest that is held becomes it, so
-    that little is copied."""
-    if key != held.key:
-        held.key, held.weights = key, {}
-    weights, newest = held.weights, sent[-1].version
+def w_of(weights: dict[int, np.ndarray], sent: tuple[Weights, ...]) -> np.ndarray:
+    """w (m,) float64, as a version and the changes after it make it; weights: those that are held, the oldest of which
+    becomes it, so that little is copied."""
+    newest = sent[-1].version
     if newest not in weights:
         oldest = min(weights) if len(weights) == VERSIONS else None
         versions = [one.version for one in sent]
@@ -200,7 +196,8 @@ class Training:
         began, before = time.perf_counter(), replace(self.source.cost)
         block = self.source.read_block(part.chunks, self.arena)
         state, answer = self.of_block(block, part, w.reshape(self.job.weights_shape))
-        of_rows = {name: state[name][block.rows] for name in self.solver.row_matrices}
+        whole = part.certifies or self.job.slots is not None
+        of_rows = {name: state[name][block.rows] for name in self.solver.row_matrices if whole}
         return replace(answer, of_rows=of_rows, seconds=time.perf_counter() - began, cost=self.source.cost - before)
 
     def of_block(self, block: Block, part: TrainingPart, w: np.ndarray) -> tuple[State, Answer]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +18,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.cluster.dask import Cluster, Parts
 from blocksvm.cluster.part import Job, StoreJob
 from blocksvm.cluster.plan import LARGEST_PART, MOST_UNDER_WAY, cut, part_size
+from blocksvm.files.output import scratch_folder, sync_folder
 from blocksvm.files.paths import absolute_name, location
 from blocksvm.model.measures import RANK_BYTES, Measures, measures_of, merge
 from blocksvm.model.probabilities import known_link
@@ -96,7 +99,14 @@ class FilesJob(Job):
         link = known_link(scorer.description)
         results = Results(self.wanted, scorer.description.labels, link)
         measures = measures_of(scorer.model, link, scorer.budget)
-        selected = sum(written(scorer, name, location(path), True, results, measures, notes))
+        target = location(path)
+        # a worker that has stopped may hold the name under which the file is written
+        with scratch_folder(target.parent) if isinstance(target, Path) else nullcontext() as apart:
+            file = target if apart is None else apart / target.name
+            selected = sum(written(scorer, name, file, True, results, measures, notes))
+            if apart is not None:
+                os.replace(file, os.path.realpath(target))
+                sync_folder(target.parent, target)
         coverage = scorer.coverage
         return Counted(measures, selected, scorer.empty, coverage.entries, coverage.unknown, coverage.notes + notes)
 
@@ -161,7 +171,8 @@ def files_by(
         for name, _, _ in shards.files():
             counted = parts.take()
             merge(measures, counted.measures)
-            scorer.coverage.count(counted.entries or 0, counted.unknown)
+            if counted.entries is not None:
+                scorer.coverage.count(counted.entries, counted.unknown)
             scorer.empty += counted.empty
             scorer.coverage.notes += [f"{name}: {note.removeprefix(f'{name}: ')}" for note in counted.notes]
             yield name, counted.selected

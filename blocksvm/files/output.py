@@ -333,10 +333,10 @@ def take_names(files: Sequence[NewFile]) -> None:
     for file in files:
         file.release()
     for folder in {file.target.parent for file in files if not isinstance(file.path, ObjectUrl)}:
-        _sync_folder(folder, files[0].path)
+        sync_folder(folder, files[0].path)
 
 
-def _sync_folder(folder: Path, path: Location) -> None:
+def sync_folder(folder: Path, path: Location) -> None:
     """Make renames last; OSError says that the file is there all the same."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)

@@ -320,7 +320,7 @@ class Shards:
         if len(set(map(str, self.outputs.values()))) < len(inputs):
             twice = next(one for one in inputs if sum(os.path.basename(one) == os.path.basename(b) for b in inputs) > 1)
             raise InputError(f"{twice}: another input has this name, too; score them into folders of their own")
-        self.list = self._beside(LIST)
+        self.list, self.states = self._beside(LIST), dict[str, list]()
         if "-" in inputs:
             raise InputError("-: standard input has no name for its scores in a folder; name a file")
         made_by = {"model": fingerprint_of(model), "wanted": msgspec.to_builtins(wanted), "reading": dict(reading)}
@@ -361,14 +361,15 @@ class Shards:
         next one is asked for."""
         for name, path in self.outputs.items():
             if name not in self.done:
-                state = self._state(name)
+                state = self.states.get(name) or self._state(name)
                 yield name, path, name in self.replaced
                 self.known["shards"][name] = state
                 write_json(self.list, self.known, overwrite=True)
 
     def begun(self) -> None:
         """Others write the files: those of a run that ends before it knows of them may be replaced."""
-        self.known["begun"] = sorted({*self.outputs} - {*self.done})
+        self.states = {name: self._state(name) for name in self.outputs if name not in self.done}
+        self.known["begun"] = sorted({*self.known.get("begun", []), *self.states})
         write_json(self.list, self.known, overwrite=True)
 
     def score(self, scorer: TextScorer, results: Results, measures: Measures) -> Iterator[tuple[str, int]]:

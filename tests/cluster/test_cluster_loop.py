@@ -94,9 +94,13 @@ class Silent(ThreadCluster):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("answers", [0, 7, 40, 75])
-def test_a_run_that_waits_is_stopped_as_well(stores, tmp_path, answers):
-    settings = {"tol": 1e-4, "seed": 1}
+@pytest.mark.parametrize("bias", [0.0, "free"])
+@pytest.mark.parametrize("answers", [0, 7, "those of a reading", 75])
+def test_a_run_that_waits_is_stopped_as_well(stores, tmp_path, answers, bias):
+    settings = {"tol": 1e-4, "seed": 1, "bias": bias}
+    if answers == "those of a reading":
+        with Store(stores[2]) as store:
+            answers = len(ClusterPlan(store, TrainSettings.of(**settings)).blocks.partition.blocks(1))
     checkpoint = tmp_path / "c.ckpt"
     waiting = Silent(answers)
     broken = train(stores[2], cluster=waiting, stop=lambda: waiting.left < 0, checkpoint=checkpoint, **settings)
@@ -157,7 +161,7 @@ def test_problems_that_have_ended_are_left_out_at_the_same_weights(stores):
     totals = []
     for parts in ((part, after), (after,)):
         with job.opened() as answer:
-            totals.append([answer(one, w_of(job.key, (weights,))) for one in parts][-1].sums["totals"])
+            totals.append([answer(one, w_of({}, (weights,))) for one in parts][-1].sums["totals"])
     np.testing.assert_array_equal(*totals)
 
 

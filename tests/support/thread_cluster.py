@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from blocksvm.cluster import part
 from blocksvm.cluster.dask import Cluster
@@ -20,18 +20,17 @@ class ThreadCluster(Cluster):
 
     @contextmanager
     def pool(self) -> Iterator["ThreadCluster"]:
-        held: dict[int, dict] = {}
+        held: dict[int, ExitStack] = {}
 
         def call(function, *given):
-            held[threading.get_ident()] = part.held.jobs
+            held[threading.get_ident()] = part.held.stack
             return function(*given)
 
         with ThreadPoolExecutor(self.n) as threads:
             self.__dict__["begin"] = lambda function, *given: threads.submit(call, function, *given)
             yield self
-        for jobs in held.values():
-            for _, stack in jobs.values():
-                stack.close()
+        for stack in held.values():
+            stack.close()
 
     @contextmanager
     def kept(self) -> Iterator["ThreadCluster"]:
