@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -20,6 +19,7 @@ from blocksvm.cluster.part import Job, StoreJob
 from blocksvm.cluster.plan import LARGEST_PART, MOST_UNDER_WAY, cut, part_size
 from blocksvm.files.output import scratch_folder, sync_folder
 from blocksvm.files.paths import absolute_name, location
+from blocksvm.formats.file_reader import fingerprint_of
 from blocksvm.model.measures import RANK_BYTES, Measures, measures_of, merge
 from blocksvm.model.probabilities import known_link
 from blocksvm.model.scoring import ScoreChunks, ScoredRows, StoreScorer, TextScorer, scorer_of
@@ -32,18 +32,18 @@ ANSWERS = 1 / 4  # of the memory that is left, at most, for scores that have com
 
 @dataclass(frozen=True)
 class ModelFile:
-    """path: which all see."""
+    """path: which all see, or an object's URL."""
 
     path: str
-    digest: str
+    fingerprint: str
 
     @classmethod
     def at(cls, path: str) -> ModelFile:
         name = absolute_name(path)
-        return cls(name, digest_of(name))
+        return cls(name, fingerprint_of(name))
 
     def check(self) -> None:
-        if not location(self.path).is_file() or digest_of(self.path) != self.digest:
+        if not location(self.path).is_file() or fingerprint_of(self.path) != self.fingerprint:
             raise InputError(f"{self.path}: is not there, or is another model than the one that predicts")
 
 
@@ -121,11 +121,6 @@ class Counted:
     entries: int | None
     unknown: int
     notes: list[str]
-
-
-def digest_of(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # -- of the process that predicts --------------------------------------------------------------------------------------

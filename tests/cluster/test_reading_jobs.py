@@ -79,9 +79,9 @@ def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
         with job.opened() as scored:
             answer = scored(ScoringPart(np.arange(len(store.chunks)), low=0, high=100), None)
         assert sum(len(rows.source) for rows in answer) == 100 and size_of(answer) > 100 * (8 + 8)
-        for name, digest in ((model, "0"), (str(tmp_path / "none.h5"), ModelFile.at(model).digest)):
+        for name, other in ((model, "0"), (str(tmp_path / "none.h5"), ModelFile.at(model).fingerprint)):
             with pytest.raises(InputError, match="is not there, or is another model"):
-                ScoringJob("k", MEMORY, str(path), store.fingerprint, ModelFile(name, digest), {}).opened().__enter__()
+                ScoringJob("k", MEMORY, str(path), store.fingerprint, ModelFile(name, other), {}).opened().__enter__()
 
 
 def test_another_store_of_that_name_is_refused(trained, tmp_path):
