@@ -13,38 +13,30 @@ import numpy as np
 
 from blocksvm import __version__
 from blocksvm.base.labels import label_text
-from blocksvm.exchange.linear import Linear, WrongForm, linear_of
+from blocksvm.exchange.linear import linear_of, wrong_form
 from blocksvm.model.model_file import Model
 
 MOST_BYTES = 1_900_000_000  # of a file of protocol buffers, which ends at 2 GB
 OPSET, ML_OPSET, IR = 15, 1, 8  # of 2021: read by all current runtimes
 
 
-def check(model: Model) -> Linear:
-    """The model's linear form; WrongForm where it is too large for ONNX, or none that it has."""
-    linear = linear_of(model)
-    name = model.path or "the model"
-    if model.multilabel:
-        raise WrongForm(f"{name}: its rows have sets of labels, which ONNX's classifiers do not have")
-    linear.require_dense("An ONNX model", MOST_BYTES // (2 if len(linear.labels) == 2 else 1), 4)
-    if max(abs(numbers).max(initial=0.0) for numbers in (linear.weights, linear.intercept)) > np.finfo(np.float32).max:
-        raise WrongForm(f"{name}: a weight is too large for float32, which ONNX has")
-    return linear
-
-
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
-    """Write the model; returns notes for its users.  WrongForm where ONNX has no such model."""
+    """Write the model; returns notes for its users.  InputError where it is too large for ONNX, or none that it has."""
     from onnx import TensorProto, checker, helper
 
-    linear = check(model)
+    linear, name = linear_of(model), model.path or "the model"
+    if model.multilabel:
+        raise wrong_form(f"{name}: its rows have sets of labels, which ONNX's classifiers do not have")
+    linear.require_dense("An ONNX model", MOST_BYTES // (2 if len(linear.labels) == 2 else 1), 4)
+    if max(abs(numbers).max(initial=0.0) for numbers in (linear.weights, linear.intercept)) > np.finfo(np.float32).max:
+        raise wrong_form(f"{name}: a weight is too large for float32, which ONNX has")
     coefficients, intercepts = linear.dense(4), linear.intercept.astype(np.float32)
     rows = helper.make_tensor_value_info("X", TensorProto.FLOAT, [None, linear.columns])
     if linear.labels:
         if len(linear.labels) == 2:
             coefficients = np.concatenate([-coefficients, coefficients])
             intercepts = np.concatenate([-intercepts, intercepts])
-        whole = all(isinstance(label, float | int) and float(label).is_integer() for label in linear.labels)
-        whole = whole and max(map(abs, linear.labels)) < 2**63
+        whole = linear.whole_labels and max(map(abs, linear.labels)) < 2**63
         texts = [label if isinstance(label, str) else label_text(label) for label in linear.labels]
         class_labels = {"classlabels_ints": list(map(int, linear.labels))} if whole else {"classlabels_strings": texts}
         node = helper.make_node(
