@@ -107,13 +107,6 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
     return name, method.takes(choices)
 
 
-def _label(text: str):
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 def main(arguments: list[str]) -> int:
     name = value_of(arguments, "--help-solver")
     if name is not None:
