@@ -137,5 +137,5 @@ def test_what_cannot_be_is_refused(tmp_path, refusal, arguments, expected):
     X, y = random_rows(n=60, d=10, seed=2)
     store = make_store(tmp_path, X, y)
     assert expected in refusal(train_main, store, tmp_path / "m.h5", "--calibrate", "platt", *arguments)
-    with pytest.raises(InputError, match="is for rows of two classes"):
+    with pytest.raises(InputError, match="is for dual-cd on rows of two classes"):
         calibrated(Matrix(X, np.arange(60) % 3), TrainSettings.of(), "platt")
