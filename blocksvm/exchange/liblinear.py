@@ -42,9 +42,7 @@ PIECE = 1 << 20
 
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     """Write the model; returns notes for its users.  InputError where LIBLINEAR has no such model."""
-    linear, name = linear_of(model), model.path or "the model"
-    if model.multilabel:
-        raise wrong_form(f"{name}: its rows have sets of labels, which LIBLINEAR's format cannot hold")
+    linear, name = linear_of(model, of_one_label="LIBLINEAR's format"), model.path or "the model"
     if len(linear.ids) and linear.ids[0] == 0 and linear.weights[:, 0].any():
         raise wrong_form(f"{name}: has a feature with id 0, but LIBLINEAR's ids begin at 1")
     if linear.columns - 1 > LIBLINEAR_IDS:

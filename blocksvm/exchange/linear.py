@@ -74,10 +74,11 @@ class Linear:
         return np.concatenate([piece.astype(f"f{itemsize}") for piece in self.pieces(0, self.columns)], axis=1)
 
 
-def linear_of(model: Model, apart: bool = False) -> Linear:
+def linear_of(model: Model, apart: bool = False, of_one_label: str = "") -> Linear:
     """The linear form of a model; InputError where its predictions are no function of weights alone.
 
-    The factors of features go into the weights.  apart: they are separate, and rows may be scaled after them.
+    The factors of features go into the weights.  apart: they are separate, and rows may be scaled after them;
+    of_one_label: what can hold no model of sets of labels.
     """
     name = model.path or "the model"
     if model.support is not None:
@@ -89,6 +90,8 @@ def linear_of(model: Model, apart: bool = False) -> Linear:
             f"{name}: its features are hashes of ids ({option('bits', recipe.bits)}), which other programs do not "
             "make; leave that out where the text is read, and train again"
         )
+    if model.multilabel and of_one_label:
+        raise wrong_form(f"{name}: its rows have sets of labels, which {of_one_label} cannot hold")
     if model.multilabel:
         notes = ("rows have sets of labels: each of them whose value is above 0 is predicted", *notes)
     if recipe.l2:

@@ -35,10 +35,8 @@ def estimator_of(model: Model, names: Path | None = None) -> tuple[Any, tuple[st
     """(the fitted estimator or Pipeline, notes for its users, those on what it lacks of the model).  InputError where
     no estimator, and no Pipeline, is like the model."""
     name = model.path or "the model"
-    if model.multilabel:
-        raise wrong_form(f"{name}: its rows have sets of labels, which scikit-learn's linear estimators do not have")
     named = names_of_model(model, names)
-    linear = linear_of(model, apart=named is not None)
+    linear = linear_of(model, apart=named is not None, of_one_label="scikit-learn's linear estimators")
     steps: list = []
     notes = linear.steps
     if named is not None:
