@@ -145,11 +145,12 @@ class Scorer:
     def scores(self) -> Iterator[Scores]:
         raise NotImplementedError
 
-    def _load(self) -> IdIndex:
-        """Load the model, as far as the budget has room for it; the positions of its ids."""
+    def _load(self, named_by: str | Path | Location) -> IdIndex:
+        """Load the model, as far as the budget has room for it; the positions of its ids.  named_by: the file by whose
+        features contributions are told."""
         description = self.description
         d, k = description.n_features, description.n_vectors
-        self.explainer = Explainer(self.n_explained, self.path, self.budget) if self.n_explained else None
+        self.explainer = Explainer(self.n_explained, named_by, self.budget) if self.n_explained else None
         need, more = weight_bytes(description)
         need += IdIndex.n_bytes(d) + support_bytes(description.kernel, d)
         need += FACTOR_BYTES * d * bool(description.text.factor)
@@ -203,7 +204,7 @@ class TextScorer(Scorer):
         self.budget.take("text", (EXPANSION * n_pieces + 1) * self.piece_bytes)
         values = piece_bytes(description.n_vectors, 2 * self.n_explained) + self.piece_bytes  # those that wait
         self.budget.take("decision values", n_pieces * values)
-        self.index = self._load()
+        self.index = self._load(model)
         self.budget.take("the model", self.index.more_bytes)
         self.recipe = description.text
         if format is None:
@@ -302,11 +303,15 @@ class StoreScorer(Scorer):
         self.row_bytes += 16 * n_explained + 8 * (n_explained > 0)
         with Store(path) as store:
             self.budget.reserve("the store's features", INDEX_BYTES * store.n_features)
-            bits, index = check_hashes(description, store), self._load()
+            bits, index = check_hashes(description, store), self._load(path)
             self.positions = np.empty(store.n_features, np.int32)
             for start, ids in store.feature_id_pieces():
                 found = index.find(ids if bits is not None else hashed(ids, description.text.bits))
                 self.positions[start : start + len(ids)] = np.where(found < 0, description.n_features, found)
+            if n_explained:  # by the store's features, of which the model may know several by one hash
+                self.budget.reserve("weights by the store's features", 16 * width_of(k) * (store.n_features + 1))
+                by_model, self.w = self.w, side_by_side(k, store.n_features + 1)
+                self.w[:, :-1], self.w[:, -1] = by_model[:, self.positions], by_model[:, -1]
             recipe, trained = store.meta.recipe, self.model.recipe
             if recipe.normalize != trained.normalize:
                 self.note = (
@@ -372,7 +377,8 @@ class StoreScorer(Scorer):
         block = reader.read_block(np.array([chunk]), arena)
         indptr, indices, values_of_rows = block.matrix
         positions = self.positions[indices]
-        for part, values, contributions in self._values(Entries(indptr, positions, values_of_rows)):
+        entries = Entries(indptr, indices if self.n_explained else positions, values_of_rows)
+        for part, values, contributions in self._values(entries):
             selected = chosen[part]
             lengths = np.diff(indptr[part.start : part.stop + 1])
             unknown = positions[indptr[part.start] : indptr[part.stop]] == self.description.n_features

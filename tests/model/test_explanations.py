@@ -99,6 +99,20 @@ def test_all_contributions_and_the_bias_are_the_decision_value(trained, succeeds
             assert [value for _, value in mine] == pytest.approx([value for _, value in theirs], abs=1e-12)
 
 
+def test_features_of_a_store_are_told_by_their_own_names(tmp_path, succeeds, monkeypatch):
+    """Of a model that knows but their hashes, too, of which two features may share one."""
+    monkeypatch.chdir(tmp_path)
+    Path("t.svm").write_text("".join(f"{1 if i % 2 else -1} {i % 7 + 1}:1 {i % 5 + 40}:2\n" for i in range(40)))
+    succeeds(split.main, "t.svm", "t.h5", "--bits", "2")
+    succeeds(split.main, "t.svm", "plain.h5", "--keep-order")
+    succeeds(train.main, "t.h5", "m.h5", "--tol", "0.1")
+    told = explanations(succeeds(predict.main, "m.h5", "plain.h5", "--scores", "--explain", MOST).out)
+    for i, (score, terms, bias) in enumerate(told):
+        assert {int(name) for name, _ in terms} <= {i % 7 + 1, i % 5 + 40}
+        assert sum(value for _, value in terms) + bias == pytest.approx(float(score), abs=1e-12)
+    assert max(len(terms) for _, terms, _ in told) == 2
+
+
 @pytest.mark.slow
 def test_contributions_of_a_store_are_counted_in_memory(trained):
     def pieces(n_bytes_for_rows):
