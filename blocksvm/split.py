@@ -141,13 +141,18 @@ def check_options(options) -> None:
 
 
 def check_files(options, held_out) -> None:
-    """InputError where an input is missing, or the file of ``--json`` cannot be written."""
+    """InputError where an input is missing, or an output cannot be written."""
+    from blocksvm.files.output import check_output
+
     for name in [*options.inputs, *([options.weights] if options.weights else [])]:
         if name != "-" and not location(name).exists():
             raise InputError(f"{name}: no such file")
     if options.append and not location(options.store).exists():
         raise InputError(f"{options.store}: no such store; make it first, without --append")
-    outputs_of(options, [*options.inputs, options.weights, options.store, held_out and str(held_out)])
+    stores = [path for path in (location(options.store), held_out) if path is not None]
+    outputs_of(options, [*options.inputs, options.weights, *map(str, stores)])
+    for path in stores:
+        check_output(path, options.overwrite or options.append, "store")
 
 
 def next_steps(store: str, meta) -> list[str]:
