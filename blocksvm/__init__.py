@@ -13,14 +13,9 @@
 ``fit`` takes a scipy CSR matrix with labels as well.  Whatever is wrong with what the user gives raises ``InputError``.
 """
 
-import os
-
 import lazy_loader
 
 __version__ = "0.1.0"
-
-if not os.path.exists(__file__):
-    raise ImportError(f"{__file__}: blocksvm compiles its kernels from files; install it by pip, or unpack the archive")
 
 # names are imported from the modules of __init__.pyi when they are first used, so that commands start quickly
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

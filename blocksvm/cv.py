@@ -65,24 +65,20 @@ def parser() -> Parser:
     return p
 
 
-def values_of(text: str) -> list[float]:
+def path_of(text: str) -> list[float]:
     """Of C: numbers with commas between them, or LOW:HIGH:N, so many from one to the other by equal factors, each
     rounded to the digits that are printed, so that a printed C is the one that was trained with."""
-    if ":" not in text:
-        return [float(part) for part in text.split(",")]
-    low, high, count = text.split(":")
-    least, largest, n = float(low), float(high), int(count)
-    if not 0.0 < least < largest < math.inf or not 2 <= n <= 1000:
-        raise ValueError
-    return [float(f"{least * (largest / least) ** (k / (n - 1)):g}") for k in range(n)]
-
-
-def path_of(text: str) -> list[float]:
     try:
-        return values_of(text)
+        if ":" not in text:
+            return [float(part) for part in text.split(",")]
+        low, high, count = text.split(":")
+        least, largest, n = float(low), float(high), int(count)
+        if 0.0 < least < largest < math.inf and 2 <= n <= 1000:
+            return [float(f"{least * (largest / least) ** (k / (n - 1)):g}") for k in range(n)]
     except ValueError:
-        raise InputError(f"-C {text}: expected numbers with commas between them, such as 0.1,1,10, or LOW:HIGH:N, such "
-                         "as 0.01:100:9") from None  # fmt: skip
+        pass
+    raise InputError(f"-C {text}: expected numbers with commas between them, such as 0.1,1,10, or LOW:HIGH:N, such "
+                     "as 0.01:100:9")  # fmt: skip
 
 
 def parsed(arguments: list[str]):
@@ -122,7 +118,7 @@ def main(arguments: list[str]) -> int:
         if not emit_json(options, figures):
             by = options.select or ("rmse" if cv.real else "accuracy")
             of_best = [f"-C {cv.path[best]:g}: {by} {cv.mean(by)[best]:.5f}"]
-            print("\n".join(missed + (of_best if options.quiet else shown(cv, best, by))))
+            print("\n".join(missed + (of_best if options.quiet else shown(cv, best))))
         if "figure" in outputs:
             with written_whole(outputs["figure"], options.overwrite) as file:
                 draw(cv, file)
@@ -181,38 +177,24 @@ def validated(options, store, path: list[float], **more):
 
 
 class CvProgress:
-    """The line of progress, with the time left once a part of the path is done."""
+    """The line of progress: which part of the path is trained, and how far it is."""
 
     def __init__(self, line):
-        from time import perf_counter
-
-        self.line = line
-        self.part, self.done = "", 0
-        self.now = perf_counter
-        self.began: tuple[float, int] | None = None  # when, and how much of the path was done then
-        self.end: float | None = None
+        self.line, self.part = line, ""
 
     def show(self, event: dict) -> None:
-        from blocksvm.cli.texts import clock
-
         if event["event"] == "part":
             low, high = event["path"][0], event["path"][-1]
             self.part = f"C {low:g}" if low == high else f"C {low:g} to {high:g}"
             self.part += f" ({event['done'] + len(event['path'])} of {event['of']})"
-            now, self.done = self.now(), event["done"]
-            if self.began and self.done > self.began[1]:
-                self.end = now + (now - self.began[0]) / (self.done - self.began[1]) * (event["of"] - self.done)
         elif event["event"] == "outer":
-            self.began = self.began or (self.now(), self.done)  # kernels have been compiled
             gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
             reached = f", gap {gap:.1e}" if gap is not None else ""
-            left = "" if self.end is None else f", {clock(max(0.0, self.end - self.now()))} left"
-            self.line.show(f"{self.part}: iteration {event['outer']}{reached}, {event['classes_done']} done{left}")
+            self.line.show(f"{self.part}: iteration {event['outer']}{reached}, {event['classes_done']} done")
 
 
-def shown(cv, best: int, by: str | None = None) -> list[str]:
-    """The figures as lines for a person: mean over the folds and their standard deviation, the largest gap.  by: the
-    measure of the best."""
+def shown(cv, best: int) -> list[str]:
+    """The figures as lines for a person: mean over the folds and their standard deviation, the largest gap."""
     import numpy as np
 
     from blocksvm.cli.texts import fitted, number_of
@@ -224,31 +206,19 @@ def shown(cv, best: int, by: str | None = None) -> list[str]:
         cells = []
         for name in names:
             values = getattr(cv, name)[number]
-            spread = spread_of(values)
+            there = values[~np.isnan(values)]  # of the folds that have one
+            spread = float(np.std(there, ddof=1)) if len(there) > 1 else 0.0
             cells += [fitted(cv.mean(name)[number], 8, places=5), fitted(spread, 8, places=5)]
         marks = "best" if number == best else ""
         rows.append([f"{C:g}", *cells, f"{cv.rel_gap[number].max():.1e}", marks])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    by = by or names[0]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    near = np.abs(cv.mean(by) - cv.mean(by)[best]) <= spread_of(getattr(cv, by)[best])
-    if near.sum() > 1:
-        least = min(C for C, is_near in zip(cv.path, near, strict=True) if is_near)
-        lines.append(f"{near.sum()} values of C lie within the spread (+-) of the best; the smallest is -C {least:g}")
     lacking = [str(fold + 1) for fold in np.flatnonzero(np.isnan(cv.auc[0])).tolist()] if "auc" in names else []
     if lacking:
         lines.append(f"auc: the rows of fold {', '.join(lacking)} are of one class, so that its mean leaves them out")
     problems = len(cv.path) * cv.folds
     lines.append(f"{problems} problems in {cv.seconds:.1f}s and {number_of(round(cv.readings), 'reading')} of the rows")
     return lines
-
-
-def spread_of(values) -> float:
-    """The standard deviation of the figures of the folds that have one; 0 of a single one."""
-    import numpy as np
-
-    there = values[~np.isnan(values)]
-    return float(np.std(there, ddof=1)) if len(there) > 1 else 0.0
 
 
 def draw(scores, file) -> None:

@@ -60,7 +60,7 @@ def strongest_weights(path, kind: str, n: int) -> list:
     """The n features of the largest weights of a model, by label."""
     if kind != "model":
         raise InputError(f"{path}: is a {kind}; --top lists the weights of a model")
-    from blocksvm.model.feature_names import strongest
+    from blocksvm.model.explanations import strongest
 
     return strongest(path, n)
 

@@ -29,7 +29,7 @@ from blocksvm.cli.options import (
 from blocksvm.cli.outputs import emit_json, outputs_of, print_results
 from blocksvm.cli.standard import is_closed
 from blocksvm.conversion.split_settings import SKIP_BAD
-from blocksvm.files.paths import file_size, location
+from blocksvm.files.paths import location
 from blocksvm.formats.choices import PREDICTED, all_choices
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from blocksvm.model.scoring import Scorer, Scores
 
-SMALL = 1 << 22  # bytes: a piece of text
 LABELS_SHOWN = 10
 WRITTEN = (
     Setting("scores", "write decision values instead of labels, one a class", False, bool),
@@ -113,9 +112,10 @@ def main(arguments: list[str]) -> int:
         if scorer.note:
             print(scorer.note, file=sys.stderr)
     write_predictions(options, output, pieces, scorer, measures, link if options.probabilities else None)
-    if not options.quiet:
-        show_remarks(options, scorer)
-    show_measures(options, output, scorer, measures)
+    written = [] if output is None else [f"{measures.rows:,} predictions in {output}"]
+    last = "; ".join([*written, *columns_of(options, scorer.model)])
+    figures = {"rows": measures.rows, "lines_without_row": scorer.empty}
+    show(options, scorer, measures, figures, [last] if last else [], sys.stderr if output is None else sys.stdout)
     return 0
 
 
@@ -162,15 +162,11 @@ def write_beside(options, description, link) -> int:
         written += selected
         line.show(f"{name}: {measures.rows:,} rows scored, {written:,} written")
     line.close()
-    if not options.quiet:
-        show_remarks(options, scorer)
     before = f"; {len(shards.done):,} were there already" if shards.done else ""
     n = len(options.inputs) - len(shards.done)
     last = f"{written:,} of {measures.rows:,} rows in {n:,} file{'' if n == 1 else 's'} in {options.output}{before}"
-    names = {"model": options.model, "input": options.input, "output": options.output}
-    figures = names | {"rows": measures.rows, "written": written, "files": n, "files_before": len(shards.done)}
-    if not (options.json and emit_json(options, figures | measures.figures() | scorer.coverage.figures())):
-        print_results(options, [*measures.sentences(), last], sys.stdout)
+    figures = {"rows": measures.rows, "written": written, "files": n, "files_before": len(shards.done)}
+    show(options, scorer, measures, figures, [last], sys.stdout)
     return 0
 
 
@@ -207,17 +203,10 @@ def cluster_and_threads(options):
     """(the cluster that options name or None, threads of this process)"""
     cluster = cluster_of(options)
     if cluster is None:
-        return None, threads_for(options, options.inputs)
+        return None, n_threads(options.threads)
     if options.threads is not None:
         raise InputError("--threads: workers have as many as their cluster gives them; leave it out")
     return cluster, 1
-
-
-def threads_for(options, inputs: list[str]) -> int:
-    """As many as are asked for, by default one a processor, or one alone where there is little to read."""
-    sizes = [file_size(name) for name in inputs]
-    small = None not in sizes and sum(sizes) < SMALL
-    return 1 if options.threads is None and small else n_threads(options.threads)
 
 
 def write_predictions(options, output, pieces: Iterator[Scores], scorer, measures, link) -> None:
@@ -226,6 +215,7 @@ def write_predictions(options, output, pieces: Iterator[Scores], scorer, measure
 
     from blocksvm.cli.progress import Line
     from blocksvm.files.output import written_text
+    from blocksvm.model.prediction_lines import label_lines, number_lines
 
     line, model = Line(sys.stderr, options.quiet), scorer.model
     with ExitStack() as stack:
@@ -236,7 +226,10 @@ def write_predictions(options, output, pieces: Iterator[Scores], scorer, measure
             numbers = scores.values if options.scores or not model.labels else None
             if link is not None:
                 numbers = link(scores.values)
-            texts = written(scores, model, numbers)
+            if numbers is not None:
+                texts = number_lines(numbers)
+            else:
+                texts = label_lines(model.labels, scores.classes, scores.values, model.multilabel, model.ranks)
             for text in [explained(texts, scores.contributions, scorer.explainer)] if options.explain else texts:
                 target.write(text)
             measures.count(scores)
@@ -244,29 +237,20 @@ def write_predictions(options, output, pieces: Iterator[Scores], scorer, measure
     line.close()
 
 
-def show_remarks(options, scorer) -> None:
-    """Print what was left out, or is not as it looks."""
-    if scorer.empty:
-        print(f"{options.input}: {scorer.empty:,} blank line{'s' if scorer.empty > 1 else ''} or comments have no "
-              "prediction: the predictions are those of the rows, in their order", file=sys.stderr)  # fmt: skip
-    for note in scorer.coverage.notes:
-        print(f"note: {note}", file=sys.stderr)
-    if scorer.coverage.warning():
-        print(scorer.coverage.warning(), file=sys.stderr)
-
-
-def show_measures(options, output, scorer, measures) -> None:
-    """Print what the predictions are worth, or write it as ``--json`` says; where there is to be quiet, one line."""
-    if options.json:
-        names = {"model": options.model, "input": options.input, "output": options.output}
-        figures = names | {"rows": measures.rows, "lines_without_row": scorer.empty}
-        if emit_json(options, figures | measures.figures() | scorer.coverage.figures()):
-            return
-    results = sys.stderr if output is None else sys.stdout
-    written = [] if output is None else [f"{measures.rows:,} predictions in {output}"]
-    columns = columns_of(options, scorer.model)
-    last = ["; ".join([*written, *columns])] if written or columns else []
-    print_results(options, [*measures.sentences(), *last], results)
+def show(options, scorer, measures, figures: dict, last: list[str], results) -> None:
+    """Print what was left out, or is not as it looks, and what the predictions are worth, or write this as ``--json``
+    says, with more figures; where there is to be quiet, one line."""
+    if not options.quiet:
+        if scorer.empty:
+            print(f"{options.input}: {scorer.empty:,} blank line{'s' if scorer.empty > 1 else ''} or comments have no "
+                  "prediction: the predictions are those of the rows, in their order", file=sys.stderr)  # fmt: skip
+        for note in scorer.coverage.notes:
+            print(f"note: {note}", file=sys.stderr)
+        if scorer.coverage.warning():
+            print(scorer.coverage.warning(), file=sys.stderr)
+    figures = {"model": options.model, "input": options.input, "output": options.output} | figures
+    if not emit_json(options, figures | measures.figures() | scorer.coverage.figures()):
+        print_results(options, [*measures.sentences(), *last], results)
 
 
 def columns_of(options, model) -> list[str]:
@@ -284,24 +268,6 @@ def explained(texts: Iterator[str], contributions, explainer) -> str:
     lines = "".join(texts).split("\n")[:-1]
     more = explainer.columns(contributions)
     return "".join([f"{line}\t{columns}\n" for line, columns in zip(lines, more, strict=True)])
-
-
-def written(scores, model, numbers) -> Iterator[str]:
-    """The lines of some rows, in pieces of bounded size: their ``numbers`` (n,) or (n, k), or (None) labels."""
-    from dataclasses import replace
-
-    from blocksvm.base.labels import label_text
-    from blocksvm.model.prediction_lines import AT_ONCE, label_lines, number_lines
-
-    if numbers is not None:
-        yield from number_lines(numbers)
-    elif model.multilabel:
-        step = max(1, AT_ONCE // len(model.labels))
-        for start in range(0, len(scores.classes), step):
-            part = replace(scores, values=scores.values[start : start + step])
-            yield "".join([label_text(labels) + "\n" for labels in part.predictions(model)])
-    else:
-        yield from label_lines(scores.classes, model.labels)
 
 
 if __name__ == "__main__":

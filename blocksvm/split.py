@@ -55,12 +55,11 @@ def main(arguments: list[str]) -> int:
     options.inputs = files_named(options.inputs, options.quiet, options.format)
 
     options.append |= options.append_once
-    changes = options.append
-    share, held_out = holdout_of(options, changes)
+    share, held_out = holdout_of(options)
     # what can be refused is refused before anything is compiled
-    check_options(options, changes)
-    check_files(options, changes, held_out)
-    settings = split_settings(options, changes, share)
+    check_options(options)
+    check_files(options, held_out)
+    settings = split_settings(options, share)
     from blocksvm.cli.split_progress import SplitDisplay, skipped_lines, split_summary
     from blocksvm.conversion.convert import extend, split_rows
     from blocksvm.formats import said_of_columns
@@ -68,12 +67,12 @@ def main(arguments: list[str]) -> int:
 
     with SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
-        if changes:
+        if options.append:
             about, skipped = extend(options.inputs, options.store, settings, display.show, options.append_once)
         else:
             about, skipped = split_rows(options.inputs, options.store, settings, held_out, display.show), []
     of_run = {"store": options.store, "holdout": held_out and str(held_out), "seconds": display.seconds}
-    of_run |= {"skipped": skipped} if changes and options.append_once else {}
+    of_run |= {"skipped": skipped} if options.append_once else {}
     if not emit_json(options, of_run | as_json(about)):
         unchanged = options.append and set(options.inputs) <= set(skipped)
         lines = skipped_lines(options.store, skipped, unchanged)
@@ -88,7 +87,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def split_settings(options, changes: bool, share: float):
+def split_settings(options, share: float):
     """The settings of the conversion, those of a store that is changed or taken as the model among them."""
     from pathlib import Path
 
@@ -103,7 +102,7 @@ def split_settings(options, changes: bool, share: float):
         "skip_bad": options.skip_bad,
     }
     recipe, choices = {name: getattr(options, name) for name in COMMON}, chosen_in(options)
-    if changes:
+    if options.append:
         return settings_of_store(options.store, recipe, choices, **machine)
     machine |= {"holdout": share, "overwrite": options.overwrite}
     if options.like is not None:
@@ -111,11 +110,11 @@ def split_settings(options, changes: bool, share: float):
     return settings_from(recipe, **machine, options=choices)
 
 
-def holdout_of(options, changes: bool):
+def holdout_of(options):
     """(share, path) of the held-out rows, 0 and None where there are none."""
     if not options.holdout:
         return 0.0, None
-    if changes:
+    if options.append:
         raise InputError("--holdout: is for a new store; add held-out rows to their own store")
     try:
         share = float(options.holdout[0])
@@ -126,14 +125,14 @@ def holdout_of(options, changes: bool):
     return share, location(options.holdout[1])
 
 
-def check_options(options, changes: bool) -> None:
+def check_options(options) -> None:
     """InputError where options do not fit each other, or a number is out of range."""
     if not options.inputs:
         what = f"{options.store}: give text to read before the store's name (see --help)"
-        raise InputError(f"--append: give the text whose rows are added to {options.store}" if changes else what)
+        raise InputError(f"--append: give the text whose rows are added to {options.store}" if options.append else what)
     if options.append_once and "-" in options.inputs:
         raise InputError("--append-once: what standard input holds is known only once it is read; give a file")
-    if changes and options.like is not None:
+    if options.append and options.like is not None:
         raise InputError("--like: is for a new store; rows are added by the settings of the store itself; leave it out")
     if options.weights is not None and options.skip_bad:
         raise InputError("--weights and --skip-bad: weights are those of all lines; leave one of them out")
@@ -141,20 +140,19 @@ def check_options(options, changes: bool) -> None:
         raise InputError("--weights -: standard input holds the rows already; give the weights as a file")
 
 
-def check_files(options, changes: bool, held_out) -> None:
+def check_files(options, held_out) -> None:
     """InputError where an input is missing, or an output cannot be written."""
-
     from blocksvm.files.output import check_output
 
     for name in [*options.inputs, *([options.weights] if options.weights else [])]:
         if name != "-" and not location(name).exists():
             raise InputError(f"{name}: no such file")
-    if changes and not location(options.store).exists():
+    if options.append and not location(options.store).exists():
         raise InputError(f"{options.store}: no such store; make it first, without --append")
     stores = [path for path in (location(options.store), held_out) if path is not None]
     outputs_of(options, [*options.inputs, options.weights, *map(str, stores)])
     for path in stores:
-        check_output(path, options.overwrite or changes, "store")
+        check_output(path, options.overwrite or options.append, "store")
 
 
 def next_steps(store: str, meta) -> list[str]:

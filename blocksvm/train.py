@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from textwrap import fill
 
-from blocksvm.base.errors import InputError, option_string
+from blocksvm.base.errors import option_string
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, value_of
 from blocksvm.cli.options import (
@@ -107,13 +107,6 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
     return name, method.takes(choices)
 
 
-def _label(text: str):
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 def main(arguments: list[str]) -> int:
     name = value_of(arguments, "--help-solver")
     if name is not None:
@@ -143,7 +136,9 @@ def main(arguments: list[str]) -> int:
     named = {"model": options.model, "checkpoint": options.checkpoint, "log": options.log}
     outputs = outputs_of(options, inputs, named)
     if options.calibrate:
-        check_calibrated(options.calibrate, settings, about)
+        from blocksvm.validation.calibration import check_calibrated
+
+        check_calibrated(options.calibrate, settings, len(about.labels or []) == 2 and about.label_kind != "sets")
     stop = catch_signals()
     if not options.quiet:
         print("loading", end="\r", file=drawing(sys.stderr)) if sys.stderr.isatty() else None
@@ -170,17 +165,6 @@ def help_text(name: str) -> str:
 
     method = get_method(name)
     return described(method.name, method.summary, method.settings)
-
-
-def check_calibrated(kind: str, settings, about) -> None:
-    """InputError where a run makes no decision values that could be calibrated."""
-    plain = settings.capabilities.working_set and not settings.free_bias
-    if not plain or len(about.labels or []) != 2 or about.label_kind == "sets":
-        raise InputError(
-            f"--calibrate {kind}: is for dual-cd on rows of two classes, without a free bias; leave it out"
-        )
-    if settings.method.get("lam") is not None:
-        raise InputError(f"--calibrate {kind}: needs -C instead of --lambda")
 
 
 if __name__ == "__main__":

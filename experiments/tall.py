@@ -107,9 +107,8 @@ def draw(features: list[str], most: int, path: str) -> None:
                 found = fit(rows, solver=solver, loss="logistic", C=C, max_seconds=most, memory=4 * 10**9, n_jobs=-1)
                 seconds.append(time.perf_counter() - began)
                 print(d, solver, C, f"{seconds[-1]:.2f}", f"{found.certificate.rel_gap:.1e}", flush=True)
-            axes.loglog(
-                list(map(int, features)), seconds, style, color=colour, marker="o", label=f"{solver}, C = {C:g}"
-            )
+            named = {"color": colour, "marker": "o", "label": f"{solver}, C = {C:g}"}
+            axes.loglog(list(map(int, features)), seconds, style, **named)
     axes.axhline(most, color="grey", linewidth=0.5)
     axes.set(xlabel="features", ylabel=f"seconds (at {most} not reached)")
     axes.legend(fontsize="small")

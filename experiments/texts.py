@@ -119,16 +119,8 @@ def programs(train_file: Path, test: Path, memory: str, tune: int, folder: Path)
     counts = [sum(1 for _ in rows_of(path)) for path in (train_file, test)]
     size = (train_file.stat().st_size + test.stat().st_size) / 1e6
     title = f"{train_file.stem.removesuffix('-train')}: {counts[0]:,} and {counts[1]:,} texts, {size:.0f} MB"
-    table(
-        f"{title}; blocksvm within {memory}",
-        "program",
-        "seconds to fit",
-        "to predict",
-        "peak MB",
-        "model MB",
-        "P@1",
-        "R@1",
-    )
+    table(f"{title}; blocksvm within {memory}", "program", "seconds to fit", "to predict", "peak MB", "model MB",
+          "P@1", "R@1")  # fmt: skip
     for way, measure in ways.items():
         for path in (train_file, test):
             read_through(path)

@@ -79,24 +79,20 @@ def write_texts(folder: Path, n_bytes: int) -> Counter:
     return counts
 
 
-class Story:
-    """Prints the steps, and runs the commands as a user would."""
+def command(folder: Path, *words: str) -> float:
+    """Run a command as a user would; the largest memory that it has had, in MB."""
+    print("   $ blocksvm " + " ".join(words), flush=True)
+    child = subprocess.Popen([sys.executable, "-m", "blocksvm", *words], cwd=folder)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        sys.exit(f"the command above ended with status {child.returncode}; its last line says why")
+    return usage.ru_maxrss * RSS_UNIT / 1e6
 
-    def __init__(self, folder: Path):
-        self.folder, self.peak = folder, 0
 
-    def command(self, *words: str) -> None:
-        print("   $ blocksvm " + " ".join(words), flush=True)
-        child = subprocess.Popen([sys.executable, "-m", "blocksvm", *words], cwd=self.folder)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode:
-            sys.exit(f"the command above ended with status {child.returncode}; its last line says why")
-        self.peak = usage.ru_maxrss * RSS_UNIT
-
-    def described(self, name: str) -> dict:
-        words = [sys.executable, "-m", "blocksvm", "info", name, "--json"]
-        return json.loads(subprocess.run(words, cwd=self.folder, capture_output=True, text=True, check=True).stdout)
+def described(file: Path) -> dict:
+    words = [sys.executable, "-m", "blocksvm", "info", file, "--json"]
+    return json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
 
 def main() -> None:
@@ -111,7 +107,6 @@ def main() -> None:
             folder.mkdir(exist_ok=options.folder is None)
         except OSError as error:
             parser.error(f"{folder}: {(error.strerror or '').lower()}; --folder names a new folder")
-        story = Story(folder)
         print("1. Real input: windows of 16 lines from the Python source code installed on this machine.\n"
               "   The question: does a window come from test code or from library code?", flush=True)  # fmt: skip
         counts = write_texts(folder, SIZES[options.size])
@@ -120,26 +115,26 @@ def main() -> None:
               f"{counts['bytes'] / 1e6:,.1f} MB of text in {time.perf_counter() - began:.1f}s.\n\n"
               "2. Split: text to compressed chunks on disk.  Features: words and runs of two and three, those of two\n"
               "   windows or more; rows scaled to norm 1.")  # fmt: skip
-        story.command("split", "train.tsv", "store.h5", "--format", "documents", "--ngrams", "word:1-3",
-                      "--min-count", "2", "--normalize", "l2")  # fmt: skip
-        store = story.described("store.h5")
+        command(folder, "split", "train.tsv", "store.h5", "--format", "documents", "--ngrams", "word:1-3",
+                "--min-count", "2", "--normalize", "l2")  # fmt: skip
+        store = described(folder / "store.h5")
         rows = 8 * store["n_nonzeros"] + 8 * store["n_samples"]
         needed = 8 * store["n_features"] + 9 * store["n_samples"] + 64 * store["chunk_nonzeros"]
         fits = rows / 8 >= 1.25 * needed  # the weights themselves must fit
         memory = rows / 8 if fits else needed + rows / 8
         print(f"\n3. Train on it within {memory / 1e6:.1f} MB: {'' if fits else 'room for the weights and '}one eighth "
               f"of the {rows / 1e6:,.1f} MB that its rows take in memory.")  # fmt: skip
-        story.command("train", "store.h5", "model.h5", "--memory", f"{memory / 1e6:.1f}MB", "--tol", "1e-3")
-        model, peak = story.described("model.h5"), story.peak
+        peak = command(folder, "train", "store.h5", "model.h5", "--memory", f"{memory / 1e6:.1f}MB", "--tol", "1e-3")
+        model = described(folder / "model.h5")
         print("\n4. Test it on windows from files that it has not seen.")
-        story.command("predict", "model.h5", "test.tsv", "predictions.txt")
+        command(folder, "predict", "model.h5", "test.tsv", "predictions.txt")
         print(f"   (always answering the more frequent class would give {max(test) / sum(test):.4f})\n\n"
               "5. What it has learned: the largest weights, for test code and against it.")  # fmt: skip
-        story.command("info", "model.h5", "--top", "5")
+        command(folder, "info", "model.h5", "--top", "5")
         gap = model["certificate"]["rel_gap"]
         print(f"\nIn short: {store['n_nonzeros']:,} nonzeros trained to within {gap:.1e} of the optimum,\n"
               f"certified over all rows, in {model['seconds']:.1f}s with {memory / 1e6:.1f} MB for data and weights\n"
-              f"(the whole process at its peak: {peak / 1e6:,.0f} MB, Python and its libraries included);\n"
+              f"(the whole process at its peak: {peak:,.0f} MB, Python and its libraries included);\n"
               f"everything took {time.perf_counter() - began:.1f}s.\n\n"
               "Now with a file of your own, in svmlight format (label id:value id:value ...), plain or compressed:\n"
               "   blocksvm split YOURS.svm.gz store.h5 --holdout 0.1 test.h5\n"

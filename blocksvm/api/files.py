@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from blocksvm.api.setting_keywords import StoreSettings
-from blocksvm.base.errors import InputError, InputWarning, one_of, option
+from blocksvm.base.errors import InputError, one_of, option
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import n_threads, split_fields
 from blocksvm.conversion.convert import COMMON, SplitProgress, SplitSettings, settings_of_store, split_rows
@@ -83,11 +82,8 @@ def predict_files(model: str | Path | Model, inputs: Any, kind: str = LABELS, *,
             _check_texts(given)
         link = link_of(description, str(path)) if kind == PROBABILITIES else None
         scorer = scorer_of(path, given, budget, n_jobs=threads)
-        if isinstance(model, Model) and not model.path:
-            scorer.coverage.model = "the model"
-        values, remarks = scored_at_once(scorer)
-    for text in remarks:
-        warnings.warn(text, InputWarning, stacklevel=3)
+        in_memory = isinstance(model, Model) and not model.path
+        values = scored_at_once(scorer, "the model" if in_memory else str(path), 3)
     if kind == LABELS:
         return labels_predicted(values, scorer.model.labels, scorer.model.multilabel, scorer.model.ranks)
     return values if link is None else link(values)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,6 @@ from pathlib import Path
 from blocksvm.base.errors import InputError, InputWarning, one_of, option, require_library
 from blocksvm.base.memory import MEMORY, Budget
 from blocksvm.exchange import liblinear, onnx, sklearn_models, weights_table
-from blocksvm.exchange.linear import WrongForm, linear_of
 from blocksvm.files.output import check_outputs, written_whole
 from blocksvm.files.paths import Location, location
 from blocksvm.model.model_file import Model, describe_model, load_model
@@ -28,43 +26,21 @@ LINE_BYTES, STRING_BYTES = 100, 120  # of a cell of a table as Python has it; of
 @dataclass(frozen=True)
 class Form:
     """One form.  write(model, file) returns notes for users of the file; kind: of file, as ``check_output`` has it;
-    check(model): InputError where the form holds no such model, WrongForm where another one does; require():
-    InputError where a library is missing; named: names from a store can be given."""
+    require(): InputError where a library is missing; named: names from a store can be given."""
 
     write: Callable[..., tuple[str, ...]]
     kind: str
-    check: Callable[[Model], object]
     require: Callable[[], None] = lambda: None
     named: bool = False
 
-    def holds(self, model: Model) -> bool:
-        try:
-            self.require()
-            self.check(model)
-        except InputError:
-            return False
-        return True
 
-
-TABLE = partial(linear_of, apart=True)
 FORMS = {
-    "liblinear": Form(liblinear.write, "LIBLINEAR model", liblinear.check),
-    "table": Form(weights_table.write, "table", TABLE, named=True),
-    "parquet": Form(partial(weights_table.write, parquet=True), "Parquet table", TABLE, named=True),
-    "sklearn": Form(sklearn_models.write, "estimator", sklearn_models.check, sklearn_models.require, named=True),
-    "onnx": Form(onnx.write, "ONNX model", onnx.check, partial(require_library, "onnx", "ONNX")),
+    "liblinear": Form(liblinear.write, "LIBLINEAR model"),
+    "table": Form(weights_table.write, "table", named=True),
+    "parquet": Form(partial(weights_table.write, parquet=True), "Parquet table", named=True),
+    "sklearn": Form(sklearn_models.write, "estimator", sklearn_models.require, named=True),
+    "onnx": Form(onnx.write, "ONNX model", partial(require_library, "onnx", "ONNX")),
 }
-ADVISED = ("sklearn", "onnx", "liblinear", "table")
-
-
-@contextmanager
-def advising(model: Model) -> Iterator[None]:
-    """Let the sentence on a model that a form cannot hold go on with the forms that can."""
-    try:
-        yield
-    except WrongForm as error:
-        forms = [name for name in ADVISED if FORMS[name].holds(model)]
-        raise InputError(f"{error}; export it as {' or '.join(forms)}") from None
 
 
 def form_of(name: str) -> Form:
@@ -102,7 +78,7 @@ def export_model(model: Model | str | Path, path: str | Location, format: str, *
         budget.reserve("names of features", name_bytes(named_by))
     loaded = model_given(model)
     more = {} if names is None else {"names": location(names)}
-    with advising(loaded), written_whole(target, overwrite) as file:
+    with written_whole(target, overwrite) as file:
         return form.write(loaded, file, **more)
 
 
@@ -151,8 +127,7 @@ def to_estimator(model: Model | str | Path):
     """
     sklearn_models.require()
     model = model_given(model)
-    with advising(model):
-        estimator, _, lacking = sklearn_models.estimator_of(model)
+    estimator, _, lacking = sklearn_models.estimator_of(model)
     if lacking:
         warnings.warn(f"{model.path or 'the model'}: {'; '.join(lacking)}", InputWarning, stacklevel=2)
     return estimator

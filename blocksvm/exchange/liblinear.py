@@ -15,7 +15,7 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import listed
 from blocksvm.base.memory import Budget
-from blocksvm.exchange.linear import LIBLINEAR_IDS, Linear, WrongForm, linear_of, model_of
+from blocksvm.exchange.linear import LIBLINEAR_IDS, Linear, linear_of, model_of, wrong_form
 from blocksvm.files.input import open_input
 from blocksvm.files.output import as_text
 from blocksvm.files.paths import Location
@@ -35,33 +35,24 @@ def solvers(regressors: bool) -> dict[str, str]:
 
 
 CLASSIFIERS, REGRESSORS = solvers(regressors=False), solvers(regressors=True)
-ONE_CLASS = "ONECLASS_SVM"
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
 KEYS = ("solver_type", "nr_class", "label", "nr_feature", "bias", "w")
 LONGEST_LINE = 1 << 24  # bytes of a header line, or of one feature's weights
 PIECE = 1 << 20
 
 
-def check(model: Model) -> Linear:
-    """The model's linear form; WrongForm where LIBLINEAR has no such model."""
-    linear = linear_of(model)
-    name = model.path or "the model"
-    if model.multilabel:
-        raise WrongForm(f"{name}: its rows have sets of labels, which LIBLINEAR's format cannot hold")
-    if len(linear.ids) and linear.ids[0] == 0 and linear.weights[:, 0].any():
-        raise WrongForm(f"{name}: has a feature with id 0, but LIBLINEAR's ids begin at 1")
-    if linear.columns - 1 > LIBLINEAR_IDS:
-        raise WrongForm(f"{name}: has a feature of id {linear.columns - 1}, but LIBLINEAR's ids end at {LIBLINEAR_IDS}")
-    numbers = all(isinstance(label, float | int) and float(label).is_integer() for label in linear.labels)
-    if not numbers or any(abs(label) > LIBLINEAR_IDS for label in linear.labels):
-        raise WrongForm(f"{name}: has the labels {listed(linear.labels[:5])}, but LIBLINEAR's labels are whole numbers")
-    return linear
-
-
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
-    """Write the model; returns notes for its users.  WrongForm where LIBLINEAR has no such model."""
-    linear = check(model)
+    """Write the model; returns notes for its users.  InputError where LIBLINEAR has no such model."""
+    linear, name = linear_of(model, of_one_label="LIBLINEAR's format"), model.path or "the model"
+    if len(linear.ids) and linear.ids[0] == 0 and linear.weights[:, 0].any():
+        raise wrong_form(f"{name}: has a feature with id 0, but LIBLINEAR's ids begin at 1")
+    if linear.columns - 1 > LIBLINEAR_IDS:
+        raise wrong_form(
+            f"{name}: has a feature of id {linear.columns - 1}, but LIBLINEAR's ids end at {LIBLINEAR_IDS}"
+        )
+    if not linear.whole_labels or any(abs(label) > LIBLINEAR_IDS for label in linear.labels):
+        raise wrong_form(
+            f"{name}: has the labels {listed(linear.labels[:5])}, but LIBLINEAR's labels are whole numbers"
+        )
     of_losses = CLASSIFIERS if linear.labels else REGRESSORS
     solver = next((key for key, loss in of_losses.items() if loss == linear.loss), next(iter(of_losses)))
     notes = linear.steps + linear.notes
@@ -109,32 +100,25 @@ def read(path: Location, memory: int, piece_bytes: int = PIECE) -> Model:
     weights[places % vectors, np.searchsorted(ids, rows)] = values
     intercept = header["bias"] * last if biased else np.zeros(vectors)
     multiclass = "crammer-singer" if solver == CRAMMER_SINGER and k > 2 else None
-    if solver in REGRESSORS:
-        linear = Linear(ids + 1, weights, intercept, (), REGRESSORS[solver], None)
-        return model_of(linear, f"LIBLINEAR ({path})", str(path))
-    if k == 2:
+    classes = () if solver in REGRESSORS else tuple(sorted(map(float, labels)))
+    if classes and k == 2:
         weights = weights if vectors == 1 else weights[:1] - weights[1:]
         intercept = intercept if vectors == 1 else intercept[:1] - intercept[1:]
         if labels[0] < labels[1]:
             weights, intercept = -weights, -intercept
         weights, intercept = weights + 0.0, intercept + 0.0  # no -0
-    else:
+    elif classes:
         order = np.argsort(labels, kind="stable")
         weights, intercept = weights[order], intercept[order]
-    linear = Linear(ids + 1, weights, intercept, tuple(sorted(map(float, labels))), CLASSIFIERS[solver], multiclass)
+    linear = Linear(ids + 1, weights, intercept, classes, (CLASSIFIERS | REGRESSORS)[solver], multiclass)
     return model_of(linear, f"LIBLINEAR ({path})", str(path))
 
 
 def _header(path: Location, file) -> tuple[dict, int]:
     """(the lines before the weights as a dict, their number)."""
     header: dict = {}
-    if file.read(3) != BYTE_ORDER_MARK:
-        file.seek(0)
     for number in range(1, 20):
-        text = file.readline(LONGEST_LINE)
-        if number == 1 and any(text.startswith(start) for start in COMPRESSED):
-            raise InputError(f"{path}: is compressed; unpack it first, as gzip -d does")
-        words = text.decode("ascii", "replace").split()
+        words = file.readline(LONGEST_LINE).decode("ascii", "replace").split()
         key, values = (words[0], words[1:]) if words else ("", [])
         if key not in KEYS or key in header:
             shown = "" if not words else f" ({key[:30]!r})"
@@ -143,26 +127,16 @@ def _header(path: Location, file) -> tuple[dict, int]:
             )
         if key == "w":
             break
-        if values == [ONE_CLASS]:
-            raise InputError(
-                f"{path}:{number}: is a machine of one class ({ONE_CLASS}), which tells outliers and not labels; "
-                "import one that was trained for classes or numbers"
-            )
         try:
             header[key] = _header_value(key, values)
         except (ValueError, IndexError):
             raise InputError(f"{path}:{number}: {key} {' '.join(values)[:60]!r} is not what LIBLINEAR writes") from None
+    classifies = header.get("solver_type") in CLASSIFIERS
     missing = [key for key in ("solver_type", "nr_class", "nr_feature", "bias") if key not in header]
-    if "solver_type" in header and header["solver_type"] in CLASSIFIERS and "label" not in header:
-        missing.append("label")
+    missing += ["label"] if classifies and "label" not in header else []
     if missing:
         raise InputError(f"{path}:{number}: has no line {missing[0]} before the weights; name a file that train wrote")
-    if header["solver_type"] in CLASSIFIERS and header["nr_class"] == 1:
-        raise InputError(
-            f"{path}: was trained on rows of the label {header['label'][0]} alone, which it always predicts; train "
-            "one on rows of two labels or more"
-        )
-    if header["solver_type"] in CLASSIFIERS and (len(header["label"]) != header["nr_class"] or header["nr_class"] < 2):
+    if classifies and (len(header["label"]) != header["nr_class"] or header["nr_class"] < 2):
         raise InputError(
             f"{path}:{number}: names {len(header['label'])} labels of {header['nr_class']} classes, of two or more"
         )

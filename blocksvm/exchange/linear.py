@@ -18,8 +18,9 @@ AT_ONCE = 1 << 15  # columns whose weights are laid out at once
 LIBLINEAR_IDS = 2**31 - 1  # the largest id of its format
 
 
-class WrongForm(InputError):
-    """A model that a form cannot hold; the sentence says why, and goes on with the forms that can."""
+def wrong_form(sentence: str) -> InputError:
+    """A form cannot hold the model; a table holds every linear one."""
+    return InputError(f"{sentence}; export it as table")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class Linear:
         """The largest id plus one, or more."""
         return max(int(self.ids[-1]) + 1 if len(self.ids) else 1, self.least_columns)
 
+    @property
+    def whole_labels(self) -> bool:
+        """Labels, as far as there are some, are whole numbers."""
+        return all(isinstance(label, float | int) and float(label).is_integer() for label in self.labels)
+
     def pieces(self, start: int, stop: int) -> Iterator[np.ndarray]:
         """(k, n) float64: the weights of columns start..stop - 1, a bounded number of them at a time."""
         for low in range(start, stop, AT_ONCE):
@@ -55,10 +61,10 @@ class Linear:
             yield out
 
     def require_dense(self, what: str, most_bytes: int, itemsize: int = 8) -> None:
-        """WrongForm where (k, columns) of float64 (itemsize 8) or float32 (4) take more than ``most_bytes``."""
+        """InputError where (k, columns) of float64 (itemsize 8) or float32 (4) take more than ``most_bytes``."""
         need = len(self.weights) * self.columns * itemsize
         if need > most_bytes:
-            raise WrongForm(
+            raise wrong_form(
                 f"{what} has a weight for each column, and the largest feature id is {self.columns - 1:,}: "
                 f"{need / 1e6:,.0f} MB, more than {most_bytes / 1e6:,.0f}"
             )
@@ -68,10 +74,11 @@ class Linear:
         return np.concatenate([piece.astype(f"f{itemsize}") for piece in self.pieces(0, self.columns)], axis=1)
 
 
-def linear_of(model: Model, apart: bool = False) -> Linear:
+def linear_of(model: Model, apart: bool = False, of_one_label: str = "") -> Linear:
     """The linear form of a model; InputError where its predictions are no function of weights alone.
 
-    The factors of features go into the weights.  apart: they are separate, and rows may be scaled after them.
+    The factors of features go into the weights.  apart: they are separate, and rows may be scaled after them;
+    of_one_label: what can hold no model of sets of labels.
     """
     name = model.path or "the model"
     if model.support is not None:
@@ -83,6 +90,8 @@ def linear_of(model: Model, apart: bool = False) -> Linear:
             f"{name}: its features are hashes of ids ({option('bits', recipe.bits)}), which other programs do not "
             "make; leave that out where the text is read, and train again"
         )
+    if model.multilabel and of_one_label:
+        raise wrong_form(f"{name}: its rows have sets of labels, which {of_one_label} cannot hold")
     if model.multilabel:
         notes = ("rows have sets of labels: each of them whose value is above 0 is predicted", *notes)
     if recipe.l2:
@@ -96,7 +105,7 @@ def linear_of(model: Model, apart: bool = False) -> Linear:
             steps.insert(0, f"values are multiplied by the {factor} of their features: do it before all else, and "
                          "leave features out that are not listed")  # fmt: skip
         elif recipe.l2:
-            raise WrongForm(
+            raise wrong_form(
                 f"{name}: its rows are scaled after the {factor} of their features, so weights alone cannot give its "
                 "scores"
             )

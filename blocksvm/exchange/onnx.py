@@ -13,55 +13,41 @@ import numpy as np
 
 from blocksvm import __version__
 from blocksvm.base.labels import label_text
-from blocksvm.exchange.linear import Linear, WrongForm, linear_of
+from blocksvm.exchange.linear import linear_of, wrong_form
 from blocksvm.model.model_file import Model
 
 MOST_BYTES = 1_900_000_000  # of a file of protocol buffers, which ends at 2 GB
 OPSET, ML_OPSET, IR = 15, 1, 8  # of 2021: read by all current runtimes
 
 
-def check(model: Model) -> Linear:
-    """The model's linear form; WrongForm where it is too large for ONNX, or none that it has."""
-    linear = linear_of(model)
-    name = model.path or "the model"
-    if model.multilabel:
-        raise WrongForm(f"{name}: its rows have sets of labels, which ONNX's classifiers do not have")
-    linear.require_dense("An ONNX model", MOST_BYTES // (2 if len(linear.labels) == 2 else 1), 4)
-    if max(abs(numbers).max(initial=0.0) for numbers in (linear.weights, linear.intercept)) > np.finfo(np.float32).max:
-        raise WrongForm(f"{name}: a weight is too large for float32, which ONNX has")
-    return linear
-
-
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
-    """Write the model; returns notes for its users.  WrongForm where ONNX has no such model."""
+    """Write the model; returns notes for its users.  InputError where it is too large for ONNX, or none that it has."""
     from onnx import TensorProto, checker, helper
 
-    linear = check(model)
-    coefficients, intercepts = linear.dense(4), linear.intercept.astype(np.float32)
-    rows = helper.make_tensor_value_info("X", TensorProto.FLOAT, [None, linear.columns])
-    if linear.labels:
-        if len(linear.labels) == 2:
-            coefficients = np.concatenate([-coefficients, coefficients])
-            intercepts = np.concatenate([-intercepts, intercepts])
-        whole = all(isinstance(label, float | int) and float(label).is_integer() for label in linear.labels)
-        whole = whole and max(map(abs, linear.labels)) < 2**63
-        texts = [label if isinstance(label, str) else label_text(label) for label in linear.labels]
-        class_labels = {"classlabels_ints": list(map(int, linear.labels))} if whole else {"classlabels_strings": texts}
+    linear, name = linear_of(model, of_one_label="ONNX's classifiers"), model.path or "the model"
+    linear.require_dense("An ONNX model", MOST_BYTES // (2 if len(linear.labels) == 2 else 1), 4)
+    if max(abs(numbers).max(initial=0.0) for numbers in (linear.weights, linear.intercept)) > np.finfo(np.float32).max:
+        raise wrong_form(f"{name}: a weight is too large for float32, which ONNX has")
+    coefficients, intercepts, k = linear.dense(4), linear.intercept.astype(np.float32), len(linear.labels)
+    if k == 2:
+        coefficients, intercepts = (np.concatenate([-one, one]) for one in (coefficients, intercepts))
+    given = {"domain": "ai.onnx.ml", "coefficients": coefficients.ravel().tolist(), "intercepts": intercepts.tolist()}
+    if k:
+        whole = linear.whole_labels and max(map(abs, linear.labels)) < 2**63
+        if whole:
+            given["classlabels_ints"] = list(map(int, linear.labels))
+        else:
+            given["classlabels_strings"] = [one if isinstance(one, str) else label_text(one) for one in linear.labels]
         node = helper.make_node(
-            "LinearClassifier", ["X"], ["label", "scores"], domain="ai.onnx.ml", multi_class=0, post_transform="NONE",
-            coefficients=coefficients.ravel().tolist(), intercepts=intercepts.tolist(), **class_labels,
-        )  # fmt: skip
+            "LinearClassifier", ["X"], ["label", "scores"], multi_class=0, post_transform="NONE", **given
+        )
         kind = TensorProto.INT64 if whole else TensorProto.STRING
-        outputs = [
-            helper.make_tensor_value_info("label", kind, [None]),
-            helper.make_tensor_value_info("scores", TensorProto.FLOAT, [None, len(linear.labels)]),
-        ]
+        shapes = [("label", kind, [None]), ("scores", TensorProto.FLOAT, [None, k])]
     else:
-        node = helper.make_node(
-            "LinearRegressor", ["X"], ["value"], domain="ai.onnx.ml", targets=1,
-            coefficients=coefficients.ravel().tolist(), intercepts=intercepts.tolist(),
-        )  # fmt: skip
-        outputs = [helper.make_tensor_value_info("value", TensorProto.FLOAT, [None, 1])]
+        node = helper.make_node("LinearRegressor", ["X"], ["value"], targets=1, **given)
+        shapes = [("value", TensorProto.FLOAT, [None, 1])]
+    rows = helper.make_tensor_value_info("X", TensorProto.FLOAT, [None, linear.columns])
+    outputs = [helper.make_tensor_value_info(*shape) for shape in shapes]
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
     onnx_model = helper.make_model(
         helper.make_graph([node], "blocksvm", [rows], outputs), opset_imports=opsets, ir_version=IR,

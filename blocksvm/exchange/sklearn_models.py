@@ -6,6 +6,7 @@ estimator make the columns (vectorizers.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -14,7 +15,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option, require_library
 from blocksvm.base.labels import numbers_of
-from blocksvm.exchange.linear import Linear, WrongForm, calibration_notes, linear_of, model_of
+from blocksvm.exchange.linear import Linear, calibration_notes, linear_of, model_of, wrong_form
 from blocksvm.exchange.vectorizers import ngrams_in, require_names, steps_before
 from blocksvm.exchange.weights_table import names_of_model
 from blocksvm.losses import DEFAULT, DEFAULT_OF_NUMBERS, LOSSES, get_loss
@@ -27,36 +28,27 @@ LABEL_TYPES = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8
 KNOWN_AS = "scikit-learn"  # among a loss's names in other programs: by estimator
 
 
-require = partial(require_library, "scikit-learn", "An estimator")
+require: Callable[[], None] = partial(require_library, "scikit-learn", "An estimator")
 
 
-def check(model: Model, names: Path | None = None) -> tuple[Linear, list[str] | None]:
-    """(the model's linear form, the names of its features where it has some); WrongForm where no estimator, and no
-    Pipeline, is like it."""
+def estimator_of(model: Model, names: Path | None = None) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
+    """(the fitted estimator or Pipeline, notes for its users, those on what it lacks of the model).  InputError where
+    no estimator, and no Pipeline, is like the model."""
     name = model.path or "the model"
-    if model.multilabel:
-        raise WrongForm(f"{name}: its rows have sets of labels, which scikit-learn's linear estimators do not have")
     named = names_of_model(model, names)
-    linear = linear_of(model, apart=named is not None)
+    linear = linear_of(model, apart=named is not None, of_one_label="scikit-learn's linear estimators")
+    steps: list = []
+    notes = linear.steps
     if named is not None:
         require_names(name, model.recipe, named)
+        linear, steps, notes = steps_before(linear, model.recipe, named)
     elif ngrams_in(model.recipe) is not None:
-        raise WrongForm(
+        raise wrong_form(
             f"{name}: does not name its n-grams, as a Pipeline needs and a store of the same texts does "
             f"({option('names')})"
         )
     else:
         linear.require_dense("An estimator", MOST_BYTES)
-    return linear, named
-
-
-def estimator_of(model: Model, names: Path | None = None) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
-    """(the fitted estimator or Pipeline, notes for its users, those on what it lacks of the model)."""
-    linear, named = check(model, names)
-    steps: list = []
-    notes = linear.steps
-    if named is not None:
-        linear, steps, notes = steps_before(linear, model.recipe, named)
     estimator = _unfitted(linear)
     estimator.coef_ = linear.dense()
     estimator.intercept_ = linear.intercept.copy()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from blocksvm.exchange.linear import Linear, WrongForm
+from blocksvm.exchange.linear import Linear, wrong_form
 from blocksvm.formats.choices import ANALYZERS, is_text
 from blocksvm.formats.kernels.name_hashes import hash_of
 from blocksvm.formats.kernels.ngrams import NOTHING, SEEDS, WORDS
@@ -28,11 +28,13 @@ def ngrams_in(recipe: Recipe) -> list[tuple[int, int, int]] | None:
 
 
 def require_names(name: str, recipe: Recipe, names: list[str]) -> None:
-    """WrongForm where features have no name, or two have the same."""
+    """InputError where features have no name, or two have the same."""
     if not all(names):
-        raise WrongForm(f"{name}: {names.count(''):,} of its {len(names):,} features have no name, as a Pipeline needs")
+        raise wrong_form(
+            f"{name}: {names.count(''):,} of its {len(names):,} features have no name, as a Pipeline needs"
+        )
     if ngrams_in(recipe) is None and len(set(names)) < len(names):
-        raise WrongForm(f"{name}: two of its features have one name, which a Pipeline cannot tell apart")
+        raise wrong_form(f"{name}: two of its features have one name, which a Pipeline cannot tell apart")
 
 
 def steps_before(linear: Linear, recipe: Recipe, names: list[str]) -> tuple[Linear, list[tuple[str, Any]], tuple]:

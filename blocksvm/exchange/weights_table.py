@@ -53,16 +53,17 @@ def names_of_model(model: Model, store: Path | None = None) -> list[str] | None:
     return names and [names[k] for k in np.argsort(model.feature_ids, kind="stable").tolist()]
 
 
-def lines(linear: Linear, names: list[str] | None) -> Iterator[list[tuple]]:
-    """(id, name, factor where there is one, weights) of the features in rising order, some at a time; first the
-    intercept, whose id and factor are None."""
+def columns(linear: Linear, names: list[str] | None) -> Iterator[list[list]]:
+    """The columns under ``headings`` of the features in rising order, some lines at a time; first the intercept, whose
+    id and factor are None."""
     if linear.intercept.any():
-        yield [(None, INTERCEPT, *([None] * len(linear.factors)), *linear.intercept.tolist())]
+        name = [] if names is None else [[INTERCEPT]]
+        yield [[None], *name, *[[None]] * len(linear.factors), *linear.intercept[:, None].tolist()]
     for start in range(0, len(linear.ids), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        own_names = names[part] if names is not None else [""] * len(linear.ids[part])
+        name = [] if names is None else [names[part]]
         factors = [values[part].tolist() for values in linear.factors.values()]
-        yield list(zip(linear.ids[part].tolist(), own_names, *factors, *linear.weights[:, part].tolist(), strict=True))
+        yield [linear.ids[part].tolist(), *name, *factors, *linear.weights[:, part].tolist()]
 
 
 def write(model: Model, file: IO[bytes], names: Path | None = None, parquet: bool = False) -> tuple[str, ...]:
@@ -78,24 +79,19 @@ def _csv(linear: Linear, names: list[str] | None, file: IO[bytes]) -> None:
     with as_text(file) as text:
         out = csv.writer(text, lineterminator="\n")
         out.writerow(headings(linear, names is not None))
-        for part in lines(linear, names):
-            # without names the intercept is the line without an id
-            out.writerows(line if names is not None else (line[0], *line[2:]) for line in part)
+        for part in columns(linear, names):
+            out.writerows(zip(*part, strict=True))
 
 
 def _parquet(linear: Linear, names: list[str] | None, file: IO[bytes]) -> None:
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    fields = [("id", pa.int64()), ("name", pa.string())]
-    heads = headings(linear, True)
-    schema = pa.schema([*fields, *((head, pa.float64()) for head in heads[2:])])
-    if names is None:
-        schema = schema.remove(1)
+    heads = headings(linear, names is not None)
+    kinds = [pa.int64(), *([] if names is None else [pa.string()])]
+    kinds += [pa.float64()] * (len(heads) - len(kinds))
+    schema = pa.schema(list(zip(heads, kinds, strict=True)))
     with ParquetWriter(file, schema) as out:
-        for part in lines(linear, names):
-            columns = list(map(list, zip(*part, strict=True)))
-            if names is None:
-                del columns[1]
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        for part in columns(linear, names):
+            arrays = [pa.array(column, kind) for column, kind in zip(part, kinds, strict=True)]
             out.write_table(pa.Table.from_arrays(arrays, schema=schema))

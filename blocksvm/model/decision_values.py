@@ -35,45 +35,36 @@ def piece_bytes(n_classes: int, further: int = 0) -> int:
     return 24 * max(PIECE_VALUES, n_classes) + 24 * rows_of_piece(n_classes + further) + more
 
 
-def pieces_of_values(entries: Entries, w: np.ndarray | WeightsByFeature, constant: float, further: int = 0) -> Pieces:
+def decision_pieces(
+    entries: Entries, w: np.ndarray | WeightsByFeature, constant: float, completion: Completion | None = None,
+    further: int = 0,
+) -> Pieces:  # fmt: skip
     """(rows, decision values (k, m) float64) of consecutive rows, in order.
 
-    entries: of a Block, plain or packed; w (k, d + 1) float64: a vector for each class, or one alone
-    (k = 1) for two classes, the constant feature's weight last; constant: the value of that feature; further: numbers
-    that the caller makes of a row besides.  The values are overwritten by the next piece.  Vectors that lie side by
-    side in memory (base/vectors.py) are read together, which is many times as fast.
+    entries: of a Block, plain or packed; w (k, d + 1) float64: a vector for each class, or one alone (k = 1) for two
+    classes, the constant feature's weight last; constant: the value of that feature; completion: what makes decision
+    values of <w, x>, None where they are that; it is for plain rows; further: numbers that the caller makes of a row
+    besides.  The values are overwritten by the next piece.  Vectors that lie side by side in memory (base/vectors.py)
+    are read together, which is many times as fast.
     """
     n, k = len(entries.indptr) - 1, len(w)
     step = rows_of_piece(k + further)
     memory = np.empty(k * min(n, step))
     columns = None if isinstance(w, WeightsByFeature) else together(w)
+    by_row = isinstance(w, WeightsByFeature) or columns is not None
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
-        piece = entries.of_rows(rows)
+        piece, part = entries.of_rows(rows), memory[: k * (rows.stop - start)]
+        values = part.reshape(-1, k).T if by_row else part.reshape(k, -1)
         if isinstance(w, WeightsByFeature):
-            values = memory[: k * (rows.stop - start)].reshape(-1, k)
-            w.fill(piece, values)
-            yield rows, values.T
-            continue
-        if columns is not None:
-            values = memory[: k * (rows.stop - start)].reshape(-1, k)
-            decision_values(piece, columns, constant, values)
-            yield rows, values.T
-            continue
-        values = memory[: k * (rows.stop - start)].reshape(k, -1)
-        for weights, out in zip(w, values, strict=True):
-            decision_values(piece, weights.reshape(-1, 1), constant, out.reshape(-1, 1))
-        yield rows, values
-
-
-def decision_pieces(
-    entries: Entries, w: np.ndarray | WeightsByFeature, constant: float, completion: Completion | None, further: int = 0
-) -> Pieces:
-    """``pieces_of_values`` as decision values; completion: what makes these of <w, x>, None where they are that;
-    it is for plain rows."""
-    for rows, values in pieces_of_values(entries, w, constant, further):
+            w.fill(piece, values.T)
+        elif columns is not None:
+            decision_values(piece, columns, constant, values.T)
+        else:
+            for weights, out in zip(w, values, strict=True):
+                decision_values(piece, weights.reshape(-1, 1), constant, out.reshape(-1, 1))
         if completion is not None:
-            completion.complete(entries.of_rows(rows), values)
+            completion.complete(piece, values)
         yield rows, values
 
 
@@ -105,31 +96,26 @@ def classes_of(values: np.ndarray) -> np.ndarray:
     return values.argmax(axis=0) if len(values) > 1 else (values[0] > 0.0).astype(np.int64)
 
 
-def count_correct(pieces: Pieces, y: np.ndarray) -> int:
-    """Rows whose label is predicted: the sign for two classes, the largest value for more."""
-    correct = 0
-    for rows, values in pieces:
-        predicted = classes_of(values)
-        correct += int(np.count_nonzero((2 * predicted - 1 if len(values) == 1 else predicted) == y[rows]))
-    return correct
+def count_right(pieces: Pieces, y: np.ndarray, member: np.ndarray | None, ranks: bool) -> int:
+    """Rows whose label is predicted: the sign for two classes, the largest value for more.
 
-
-def count_sets(pieces: Pieces, y: np.ndarray, member: np.ndarray, ranks: bool) -> int:
-    """Rows whose set of labels is predicted, those of a decision value above 0; or, where the values only rank the
-    labels, those with every label of the set above all others; member (m, k) bool: what the sets hold, by the rows'
-    codes y."""
+    member (m, k) bool: what sets of labels hold, by the rows' codes y: counted are rows whose set is predicted, the
+    labels of a decision value above 0; or, where the values only rank the labels, rows with every label of the set
+    above all others.
+    """
     correct = 0
     for rows, values in pieces:
         codes = y[rows]
-        members = member[codes]
-        right = misordered(values.T, members) == 0 if ranks else ((values.T > 0.0) == members).all(axis=1)
-        correct += int(np.count_nonzero(right & (codes >= 0)))
+        if member is None:
+            predicted = classes_of(values)
+            right = (2 * predicted - 1 if len(values) == 1 else predicted) == codes
+        else:
+            right = (
+                misordered(values.T, member[codes]) == 0 if ranks else ((values.T > 0.0) == member[codes]).all(axis=1)
+            )
+            right &= codes >= 0
+        correct += int(np.count_nonzero(right))
     return correct
-
-
-def count_right(pieces: Pieces, y: np.ndarray, member: np.ndarray | None, ranks: bool) -> int:
-    """Rows whose label is predicted, or where there are sets of them (``member``) whose set is."""
-    return count_correct(pieces, y) if member is None else count_sets(pieces, y, member, ranks)
 
 
 def sum_squared_errors(pieces: Pieces, y: np.ndarray) -> float:

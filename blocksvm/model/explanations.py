@@ -1,8 +1,10 @@
-"""Explanations of predictions: the largest contributions w_j x_j to a row's decision value, by the features' names."""
+"""Explanations by the features' names: the largest contributions w_j x_j to a row's decision value, and the largest
+weights of a model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +15,8 @@ from blocksvm.base.vectors import together
 from blocksvm.files.paths import Location
 from blocksvm.kernels.rows import Entries
 from blocksvm.model.contribution_kernels import largest_contributions
-from blocksvm.store.arrays import read_array, read_text, require_length
+from blocksvm.model.model_file import load_model
+from blocksvm.store.arrays import read_array, read_names, read_text, require_length
 from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import MAKERS, damage_named, group, has, open_hdf5, read_meta
 
@@ -91,3 +94,39 @@ class Explainer:
         """A name on one line and without a tab, or the id."""
         text = b"" if self.bounds is None else self.text[self.bounds[j] : self.bounds[j + 1]]
         return printable(text.decode(errors="replace")).replace("\t", "\\t") if text else str(self.ids[j])
+
+
+@dataclass(frozen=True)
+class WeightedFeatures:
+    """A feature with its weight; name: '' where there is none."""
+
+    id: int
+    name: str
+    weight: float
+
+    def __str__(self) -> str:
+        return self.name or f"feature {self.id}"
+
+
+def strongest(path: str | Location, n: int) -> list[tuple[object, list[WeightedFeatures]]]:
+    """Of each of a model's vectors of weights its label (of two classes the larger one, of targets that are numbers
+    None) and the n features of the largest weights, the largest first (of equals the one that comes first); those of 0
+    are left out.  Raises InputError where the model has no weights of features."""
+    model = load_model(path)
+    if model.support is not None:
+        raise InputError(f"{path}: has a kernel, and no weights of features; leave the list of features out")
+    each = model.labels if model.meta.n_vectors > 1 else model.labels[-1:] or (None,)
+    found = []
+    with open_hdf5(path, "model") as file, damage_named(file):
+        features = group(file, "features")
+        named = has(features, "names")
+        for c, label in enumerate(each):
+            if model.meta.sparse is not None:
+                places, w = model.weights[c].indices, model.weights[c].data
+            else:
+                places, w = np.arange(len(model.feature_ids)), np.atleast_2d(model.weights)[c]
+            largest = [k for k in np.argsort(-np.abs(w), kind="stable")[:n].tolist() if w[k] != 0.0]
+            names = [read_names(features, j, j + 1)[0] if named else "" for j in places[largest].tolist()]
+            ids, weights = model.feature_ids[places[largest]].tolist(), w[largest].tolist()
+            found.append((label, [WeightedFeatures(*one) for one in zip(ids, names, weights, strict=True)]))
+    return found

@@ -13,7 +13,7 @@ from blocksvm.base.labels import MOST_LABELS, SETS, Labels, label_text
 from blocksvm.base.memory import Budget
 from blocksvm.base.vectors import side_by_side, width_of
 from blocksvm.conversion.feature_ids import IdIndex
-from blocksvm.model.decision_values import count_right, piece_bytes, pieces_of_values, sum_squared_errors
+from blocksvm.model.decision_values import count_right, decision_pieces, piece_bytes, sum_squared_errors
 from blocksvm.problems.problem import membership
 from blocksvm.solvers.solver import Solver
 from blocksvm.sources.block import Arena
@@ -97,7 +97,7 @@ class HeldOut:
         total = 0.0
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
-            pieces = pieces_of_values(block.entries, weights, bias)
+            pieces = decision_pieces(block.entries, weights, bias)
             if self.real:
                 total += sum_squared_errors(pieces, block.y)
             else:

@@ -1,11 +1,15 @@
-"""Measures of predictions against the rows' labels, added up piece by piece, in memory that does not grow with the
-rows."""
+"""Measures of predictions against the rows' labels, added up piece by piece: their memory does not grow with the rows.
+
+Of each kind of labels a class: rows, how many were predicted; count(scores) adds consecutive rows (``scoring.Scores``);
+figures() are the measures by name, as far as they have a meaning, and sentences() lines of text on them, both empty
+where no row has a label.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,26 +28,7 @@ EPSILON = float(np.finfo(np.float64).eps)  # probabilities are this far from 0 a
 RANK_BITS = 20
 RANK_BYTES = 2 * 8 << RANK_BITS
 RANK_ERROR = 5e-5  # of the area under the curve: a larger one is shown
-
-
-class Measures(Protocol):
-    """rows: how many were predicted."""
-
-    rows: int
-
-    def count(self, scores) -> None:
-        """Add consecutive rows (``scoring.Scores``)."""
-        ...
-
-    def figures(self) -> dict[str, float]:
-        """The measures by name, as far as they have a meaning; empty where no row has a label."""
-        ...
-
-    def sentences(self) -> list[str]:
-        """The measures in lines of text; none where no row has a label."""
-        ...
-
-
+# what merge does not add up
 SETTLED = ("labels", "costs", "link", "bits", "tops", "place", "ranks", "mean", "scatter", "with_target")
 
 
@@ -384,6 +369,9 @@ class SetMeasures(ByClass):
             at = ", ".join(f"{figures[f'{name}_at_{top}']:.6f}" for top in self.tops)
             lines.append(f"{name} at {', '.join(map(str, self.tops))}: {at}")
         return lines + by_label(self.labels, *self.by_class(), self.true)
+
+
+Measures = RealMeasures | ClassMeasures | SetMeasures
 
 
 def by_label(labels: tuple, precision: np.ndarray, recall: np.ndarray, f1: np.ndarray, rows: np.ndarray) -> list[str]:

@@ -198,11 +198,7 @@ class Model:
             from blocksvm.model.scoring import scored_at_once, scorer_of  # which is made of this file
 
             scorer = scorer_of(self.path, given[0], MEMORY.checked(MEMORY.default), options=given[1])
-            scorer.coverage.model = "the model" if self.folder else self.path
-            values, remarks = scored_at_once(scorer)
-            for remark in remarks:
-                warnings.warn(remark, InputWarning, stacklevel=2)
-            return values
+            return scored_at_once(scorer, "the model" if self.folder else self.path, 2)
         X = rows_to_score(X)
         require_scores(self.meta, self.path or "the model")
         if self.support is not None:

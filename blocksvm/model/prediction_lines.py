@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +22,19 @@ def number_lines(numbers: np.ndarray) -> Iterator[str]:
         yield "".join([" ".join([f"{v:.17g}" for v in row]) + "\n" for row in values[start : start + step].tolist()])
 
 
-def label_lines(classes: np.ndarray, labels: Sequence) -> Iterator[str]:
-    """Of the labels at these places (n,) among ``labels``."""
+def label_lines(
+    labels: Sequence, classes: np.ndarray, values: Any, sets: bool = False, ranks: bool = False
+) -> Iterator[str]:
+    """Of the labels at these places (n,) among ``labels``; sets: of the sets that decision values (n, k) predict."""
+    step = max(1, AT_ONCE // len(labels)) if sets else AT_ONCE
     lines = [label_text(label) + "\n" for label in labels]
-    for start in range(0, len(classes), AT_ONCE):
-        yield "".join([lines[c] for c in classes[start : start + AT_ONCE].tolist()])
+    for start in range(0, len(classes), step):
+        part = slice(start, start + step)
+        if sets:
+            predicted = labels_predicted(values[part], labels, True, ranks)
+            yield "".join([label_text(label_set) + "\n" for label_set in predicted])
+        else:
+            yield "".join([lines[c] for c in classes[part].tolist()])
 
 
 class Predictions:
@@ -41,10 +50,8 @@ class Predictions:
         """Of consecutive rows: values (m,) or (m, k); labels: None where they are numbers."""
         if self.scores or labels is None:
             lines = number_lines(values)
-        elif self.sets:
-            lines = (label_text(label_set) + "\n" for label_set in labels_predicted(values, labels.values, sets=True))
         else:
-            lines = label_lines(classes_of(np.atleast_2d(values.T)), labels.values)
+            lines = label_lines(labels.values, classes_of(np.atleast_2d(values.T)), values, self.sets)
         for text in lines:
             self.write(text)
         self.rows += len(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from msgspec import structs
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import InputError, InputWarning, option
 from blocksvm.base.labels import LABEL_BYTES, has_label
 from blocksvm.base.memory import Budget
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
@@ -36,17 +37,15 @@ from blocksvm.model.explanations import Contributions, Explainer, contributions_
 from blocksvm.model.held_out import stranger_note
 from blocksvm.model.model_file import (
     FACTOR_BYTES,
-    Model,
     describe_scoring,
     factors_of_model,
     hashed,
-    labels_predicted,
     load_model,
     support_bytes,
 )
 from blocksvm.model.sparse_weights import BY_FEATURE_BYTES, ENTRY_BYTES, WeightsByFeature
 from blocksvm.problems.expansion import Expansion
-from blocksvm.sources.block import Arena
+from blocksvm.sources.block import INDEX_BYTES, Arena
 from blocksvm.sources.source import largest_chunk_bytes
 from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import MAKERS, open_hdf5, text_attribute
@@ -73,12 +72,6 @@ class Scores:
     labels: np.ndarray
     contributions: Contributions | None = None
     kept: Any = None
-
-    def predictions(self, model: Model) -> np.ndarray:
-        """The user's labels (m,), or where targets are real numbers the decision values; sets of labels as tuples."""
-        if model.multilabel:
-            return labels_predicted(self.values, model.labels, True, model.ranks)
-        return np.array(model.labels)[self.classes] if model.labels else self.values
 
 
 class ScoredRows(NamedTuple):
@@ -134,7 +127,8 @@ class Coverage:
 
 
 class Scorer:
-    """What is had of a model to score rows: its description, then its weights by the rows' features.
+    """What is had of a model to score rows: its description, then its weights by its own features, of which one more
+    stands for all that it does not know.
 
     explain: number of contributions of each row.  empty: lines of the text without a row, blank ones and comments, once
     it is read; a store has none.
@@ -143,26 +137,41 @@ class Scorer:
     empty = 0
 
     def __init__(self, model: str | Path, memory: int, explain: int | None):
-        self.description = describe_scoring(model)
+        self.path, self.description = model, describe_scoring(model)
         self.budget = Budget(memory)
         self.note = ""
         self.n_explained = contributions_wanted(explain, self.description, model)
-        self.explainer: Explainer | None = None
 
     def scores(self) -> Iterator[Scores]:
         raise NotImplementedError
 
-    def _explain_by(self, path: str | Path | Location) -> None:
-        """The file whose features have the names that contributions are told by."""
-        self.explainer = Explainer(self.n_explained, path, self.budget) if self.n_explained else None
-
-    def _take_model(self, loaded: Model, w: np.ndarray, positions: np.ndarray, n_features: int) -> None:
-        """w (k, n_features + 1): the weights by the rows' features; positions: those of the model's among them."""
+    def _load(self, named_by: str | Path | Location) -> IdIndex:
+        """Load the model, as far as the budget has room for it; the positions of its ids.  named_by: the file by whose
+        features contributions are told."""
+        description = self.description
+        d, k = description.n_features, description.n_vectors
+        self.explainer = Explainer(self.n_explained, named_by, self.budget) if self.n_explained else None
+        need, more = weight_bytes(description)
+        need += IdIndex.n_bytes(d) + support_bytes(description.kernel, d)
+        need += FACTOR_BYTES * d * bool(description.text.factor)
+        self.budget.require("the model", need + more + 8 * d)
+        self.budget.take("the model", need)
+        loaded = load_model(self.path)
+        # features that are not known point at a weight of 0, the last entry is the constant
+        self.w: np.ndarray | WeightsByFeature
+        if description.sparse is not None:
+            self.w = WeightsByFeature(loaded.weights, np.atleast_1d(loaded.intercept), d + 1)
+        else:
+            self.w = side_by_side(k, d + 2)
+            self.w[:, :-2] = loaded.weights
+            self.w[:, -1:] = np.expand_dims(loaded.intercept, -1)
         support = loaded.support
-        self.w = w
-        self.completion = None if support is None else Expansion.of(support, positions, n_features)
+        self.completion = None if support is None else Expansion.of(support, np.arange(d), d)
+        self.coverage = Coverage(loaded.path)
+        index = IdIndex(d, self.budget.left // 4).fill([(0, loaded.feature_ids)])
         # from here on the weights are only needed in this order
         self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
+        return index
 
     def _values(self, entries: Entries) -> Explained:
         explainer = self.explainer
@@ -187,22 +196,16 @@ class TextScorer(Scorer):
         self.counter = RecordCounter()
         description = self.description
         by_user(format=format)
-        d, n_vectors = description.n_features, description.n_vectors
         # pieces for any number of threads take what one takes of a single thread, so that lines may be as long
         self.n_jobs = n_jobs = max(1, min(n_jobs, memory // (64 * SMALLEST_PIECE) - 1))
         self.n_pieces = n_pieces = n_jobs + 1 if n_jobs > 1 else 1  # one for each thread, and one that waits for it
         self.piece_bytes = int(max(SMALLEST_PIECE, min(4_000_000, memory // 64) // n_pieces))
         # a row's text takes two bytes or more
         self.budget.take("text", (EXPANSION * n_pieces + 1) * self.piece_bytes)
-        values = piece_bytes(n_vectors, 2 * self.n_explained) + self.piece_bytes  # those that wait for their turn
+        values = piece_bytes(description.n_vectors, 2 * self.n_explained) + self.piece_bytes  # those that wait
         self.budget.take("decision values", n_pieces * values)
-        self._explain_by(model)
-        # ids stay for the look-up; while the index is filled there are two copies of them
-        need = weight_bytes(description, d + 2) + bytes_of_reading(description) + 8 * d + IdIndex.n_bytes(d)
-        need += support_bytes(description.kernel, d)
-        need += FACTOR_BYTES * d * bool(description.text.factor)
-        self.budget.reserve("the model", need)
-        loaded = load_model(model)
+        self.index = self._load(model)
+        self.budget.take("the model", self.index.more_bytes)
         self.recipe = description.text
         if format is None:
             with names_of(model):
@@ -212,18 +215,7 @@ class TextScorer(Scorer):
             self.recipe = structs.replace(self.recipe, format=format, options=carried(before, format, known))
         self.recipe = structs.replace(self.recipe, options=merge_options(self.recipe.options, options, PREDICTED))
         self.label, self.likely = options.get("label"), format is None
-        self.coverage = Coverage(loaded.path)
-        self.index = IdIndex(d, self.budget.left // 4).fill([(0, loaded.feature_ids)])
-        self.budget.take("the model", self.index.more_bytes)
         self.factors = factors_of_model(model, self.index.find) if self.recipe.factor else None
-        # unseen features point at a weight of 0, the last entry is the constant
-        if description.sparse is not None:
-            w = WeightsByFeature(loaded.weights, np.atleast_1d(loaded.intercept), np.arange(d), d + 1)
-        else:
-            w = side_by_side(n_vectors, d + 2)
-            w[:, :-2] = loaded.weights
-            w[:, -1:] = np.expand_dims(loaded.intercept, -1)
-        self._take_model(loaded, w, np.arange(d), d)
 
     def scores(self, inputs: list[str] | None = None) -> Iterator[Scores]:
         """Scores piece by piece, of all inputs, or of some of them, of which there is one piece at least, be it of no
@@ -304,21 +296,23 @@ class StoreScorer(Scorer):
     def __init__(self, model: str | Path, path: str | Location, memory: int, with_values: bool = True,
                  n_jobs: int = 1, explain: int | None = None):  # fmt: skip
         super().__init__(model, memory, explain)
-        self.path, self.with_values = path, with_values
-        description, n_explained = self.description, self.n_explained
-        d, n_vectors = description.n_features, description.n_vectors
-        self.n_values = n_vectors
+        self.store, self.with_values = path, with_values
+        description, n_explained, k = self.description, self.n_explained, self.description.n_vectors
         # source number, label, class; the numbers are sorted with a second copy of them
-        self.row_bytes = 8 + 8 + 8 + 4 + (8 * self.n_values if with_values else 0)
+        self.row_bytes = 8 + 8 + 8 + 4 + (8 * k if with_values else 0)
         self.row_bytes += 16 * n_explained + 8 * (n_explained > 0)
         with Store(path) as store:
-            of_store = weight_bytes(description, store.n_features + 1)
-            need = 8 * (d + 1) + bytes_of_reading(description) + IdIndex.n_bytes(d) + of_store + store.n_features + 1
-            need += GATHERED_BYTES + support_bytes(description.kernel, store.n_features)
-            need += 8 * d * (description.kernel is not None)
-            self.budget.require("the model and the matching of its features", need)
-            loaded = load_model(model)
-            recipe, trained = store.meta.recipe, loaded.recipe
+            self.budget.reserve("the store's features", INDEX_BYTES * store.n_features)
+            bits, index = check_hashes(description, store), self._load(path)
+            self.positions = np.empty(store.n_features, np.int32)
+            for start, ids in store.feature_id_pieces():
+                found = index.find(ids if bits is not None else hashed(ids, description.text.bits))
+                self.positions[start : start + len(ids)] = np.where(found < 0, description.n_features, found)
+            if n_explained:  # by the store's features, of which the model may know several by one hash
+                self.budget.reserve("weights by the store's features", 16 * width_of(k) * (store.n_features + 1))
+                by_model, self.w = self.w, side_by_side(k, store.n_features + 1)
+                self.w[:, :-1], self.w[:, -1] = by_model[:, self.positions], by_model[:, -1]
+            recipe, trained = store.meta.recipe, self.model.recipe
             if recipe.normalize != trained.normalize:
                 self.note = (
                     f"note: the model was trained on rows split with {option('normalize', trained.normalize)}, this "
@@ -329,20 +323,13 @@ class StoreScorer(Scorer):
                     "note: the model's values were multiplied by other factors than this store's: split it with "
                     f"{option('like', description.store)}, or its decision values are on another scale"
                 )
-            self.coverage = Coverage(loaded.path)
             if trained_on := description.fingerprint:
                 stranger = stranger_note(store, trained_on, description.holdout_fingerprint)
                 self.coverage.notes += [stranger] if stranger else []
-            w, positions, self.unknown = _matched_weights(loaded, store)
-            self._take_model(loaded, w, positions, store.n_features)
-            self._explain_by(path)
-            self.some_unknown = bool(self.unknown.any())
             self.arena_bytes = largest_chunk_bytes(store)
-            self.budget.take("weights", of_store + store.n_features + 1)
             self.budget.take("labels", LABEL_BYTES * store.meta.n_labels)
-            chunk = self.arena_bytes + 48 * int(store.chunks.n_rows.max())
-            chunk += 2 * int(store.chunks.nnz.max()) * self.some_unknown
-            values = piece_bytes(n_vectors, 2 * n_explained)
+            chunk = self.arena_bytes + 48 * int(store.chunks.n_rows.max()) + 12 * int(store.chunks.nnz.max())
+            values = piece_bytes(k, 2 * n_explained)
             # further threads, each with decoders of its own, as far as half of what is left holds them
             further = self.budget.left // (2 * (chunk + values + store.working_bytes()))
             self.n_jobs = min(n_jobs, 1 + max(0, further))
@@ -352,7 +339,7 @@ class StoreScorer(Scorer):
 
     def scores(self, sharing: Sharing | None = None) -> Iterator[Scores]:
         """Scores of consecutive rows of the source, piece by piece; sharing: who scores chunks, None: threads."""
-        with Store(self.path) as store, (sharing or self.by_threads)(store) as score_chunks:
+        with Store(self.store) as store, (sharing or self.by_threads)(store) as score_chunks:
             at_once = min(store.n_samples, max(1, self.budget.left // self.row_bytes))
             ranges = -(-store.n_samples // at_once)  # of source numbers, each with at most about so many rows
             bounds = [store.meta.source_rows * k // ranges for k in range(ranges + 1)]
@@ -388,13 +375,14 @@ class StoreScorer(Scorer):
         if not chosen.any():
             return
         block = reader.read_block(np.array([chunk]), arena)
-        indptr, indices, _ = block.matrix
-        for part, values, contributions in self._values(block.entries):
+        indptr, indices, values_of_rows = block.matrix
+        positions = self.positions[indices]
+        entries = Entries(indptr, indices if self.n_explained else positions, values_of_rows)
+        for part, values, contributions in self._values(entries):
             selected = chosen[part]
-            lengths, n_unknown = np.diff(indptr[part.start : part.stop + 1]), 0
-            if self.some_unknown:
-                unknown = self.unknown[indices[indptr[part.start] : indptr[part.stop]]]
-                n_unknown = int(np.count_nonzero(unknown & np.repeat(selected, lengths)))
+            lengths = np.diff(indptr[part.start : part.stop + 1])
+            unknown = positions[indptr[part.start] : indptr[part.stop]] == self.description.n_features
+            n_unknown = int(np.count_nonzero(unknown & np.repeat(selected, lengths)))
             explained = None if contributions is None else Contributions(*(array[selected] for array in contributions))
             yield ScoredRows(
                 rows["source"][part][selected], rows["label"][part][selected],
@@ -406,7 +394,7 @@ class StoreScorer(Scorer):
         """Scores of the rows with source numbers low .. high - 1."""
         sources = _sources_between(store, low, high)
         labels, classes = np.empty(len(sources)), np.empty(len(sources), np.int32)
-        k = self.n_values
+        k = self.description.n_vectors
         all_values = np.empty((len(sources), k)) if self.with_values else None
         n = self.explainer.n if self.explainer else 0
         explained = Contributions.empty(len(sources) if n else 0, n)
@@ -446,11 +434,14 @@ def scorer_of(model: str | Path, inputs: list[str] | TableInputs, memory: int, f
     return StoreScorer(model, store, memory, with_values, n_jobs, explain)
 
 
-def scored_at_once(scorer: Scorer) -> tuple[np.ndarray, list[str]]:
-    """(the decision values of all rows, sentences on what may not be meant)"""
+def scored_at_once(scorer: Scorer, name: str, stacklevel: int) -> np.ndarray:
+    """The decision values of all rows; warns of what may not be meant.  name: what the model is called then."""
+    scorer.coverage.model = name
     values = np.concatenate([scores.values for scores in scorer.scores()])
     remarks = [text.partition(": ")[2] for text in (scorer.note, scorer.coverage.warning()) if text]
-    return values, remarks + scorer.coverage.notes
+    for remark in remarks + scorer.coverage.notes:
+        warnings.warn(remark, InputWarning, stacklevel=stacklevel + 1)
+    return values
 
 
 def is_store(name: str) -> bool:
@@ -472,64 +463,23 @@ def is_store(name: str) -> bool:
     return True
 
 
-GATHERED_BYTES = 3 * 8 * (1 << 17)  # ids, positions and weights of a stored piece of ids
-
-
-def _matched_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The model's weights (k, d + 1) by the store's features, the intercept last; k = 1 for two classes.  Of a machine
-    with a kernel which of the store's features each of the model's is, -1 for none.  And which of the store's features
-    the model does not know, (d,) bool.
-
-    InputError where the store's features are hashed otherwise than the model's.
-    """
-    bits = check_hashes(model, store)
-    index = IdIndex(len(model.feature_ids)).fill([(0, model.feature_ids)])
-    sparse = model.meta.sparse is not None
-    places = np.full(len(model.feature_ids) if sparse or model.support is not None else 0, -1)
-    theirs = [] if sparse else np.atleast_2d(model.weights)
-    gathered, unknown = side_by_side(len(theirs), store.n_features + 1), np.ones(store.n_features, bool)
-    for start, ids in store.feature_id_pieces():
-        positions = index.find(ids if bits is not None else hashed(ids, model.bits))
-        known = np.flatnonzero(positions >= 0)
-        unknown[start + known] = False
-        if len(places):
-            places[positions[known]] = start + known
-        for mine, weights in zip(gathered, theirs, strict=True):
-            mine[start + known] = weights[positions[known]]
-    if sparse:
-        intercepts = np.atleast_1d(model.intercept)
-        return WeightsByFeature(model.weights, intercepts, places, store.n_features), places, unknown
-    gathered[:, -1] = model.intercept
-    return gathered, places, unknown
-
-
-def weight_bytes(description: ModelMeta, n_features: int) -> int:
-    """Memory for a model's weights by so many features."""
+def weight_bytes(description: ModelMeta) -> tuple[int, int]:
+    """Memory for a model's weights by its features and one more, and for those in the file, of which they are made."""
+    d, k = description.n_features, description.n_vectors
     if description.sparse is not None:
-        return BY_FEATURE_BYTES * description.sparse.n_weights + 8 * (n_features + description.n_vectors)
-    return 8 * width_of(description.n_vectors) * n_features
+        n = description.sparse.n_weights
+        return BY_FEATURE_BYTES * n + 8 * (d + k), ENTRY_BYTES * n + 16 * (d + k)
+    return 8 * width_of(k) * (d + 2), 8 * k * (d + 1)
 
 
-def bytes_of_reading(description: ModelMeta) -> int:
-    """Besides, while they are made of those in the file."""
-    if description.sparse is not None:
-        return ENTRY_BYTES * description.sparse.n_weights + 16 * (description.n_features + description.n_vectors)
-    return 8 * description.n_vectors * (description.n_features + 1)
-
-
-def check_hashes(model: Model, store: Store) -> int | None:
+def check_hashes(description: ModelMeta, store: Store) -> int | None:
     """The bits that a store's ids are hashed to; InputError where they are hashed otherwise than the model's."""
-    bits = store.meta.recipe.bits
-    if bits is not None and bits != model.bits:
-        theirs = f"without {option('bits')}" if model.bits is None else f"with {option('bits', model.bits)}"
-        raise InputError(
-            f"{store.name}: was split with {option('bits', bits)}, the model's text {theirs}; split it likewise"
+    bits, of_model = store.meta.recipe.bits, description.text.bits
+    if bits != of_model and (bits is not None or description.kernel is not None):
+        split, text = (
+            f"without {option('bits')}" if n is None else f"with {option('bits', n)}" for n in (bits, of_model)
         )
-    if model.support is not None and bits is None and model.bits is not None:
-        raise InputError(
-            f"{store.name}: was split without {option('bits')}, the model's text with {option('bits', model.bits)}; "
-            "split it likewise"
-        )
+        raise InputError(f"{store.name}: was split {split}, the model's text {text}; split it likewise")
     return bits
 
 

@@ -60,27 +60,6 @@ CONDITION = re.compile(
 )
 
 
-def conditions_of(text: str) -> list[tuple[str, str, str | float]]:
-    """(column, operator, value) of each part of 'label == spam and probability >= 0.9', where a label may stand in
-    quotes; InputError where it is none."""
-    parts: list[tuple[str, str, str | float]] = []
-    at = 0
-    while at < len(text) or not parts:
-        match = CONDITION.match(text, at)
-        if match is None:
-            example = "'probability >= 0.9', or 'label == spam and score > 1'"
-            raise InputError(f"{option('select', text)}: is no condition such as {example}")
-        label, same, value, column, comparison, number = match.groups()
-        if label is not None:
-            parts.append((label, same, value.strip("\"'")))
-        elif (threshold := label_of(number.encode(), False)) is None:
-            raise InputError(f"{option('select', text)}: {number} is not a finite number")
-        else:
-            parts.append((column, comparison, threshold))
-        at = match.end()
-    return parts
-
-
 @dataclass(frozen=True)
 class Wanted:
     """What is written of each row: the columns of its file that are kept (a list of names and patterns, None: none),
@@ -103,18 +82,31 @@ class Results:
         self.labels = list(map(int, labels) if whole else labels)
         self.top = min(wanted.top, len(labels))
         self.score_of = None if wanted.score_of is None else self._code(wanted.score_of)
-        self.conditions: list[tuple[str, Callable, float]] = []
-        for column, comparison, value in conditions_of(wanted.select) if wanted.select is not None else ():
-            if (column == "probability" and link is None) or (column == "label" and not labels):
-                raise InputError(f"{option('select', wanted.select)}: the model gives no {column}")
-            number = self._code(value) if isinstance(value, str) else value
-            self.conditions.append((column, OPERATORS[comparison], number))
+        self.conditions = [] if wanted.select is None else list(self._conditions(wanted.select))
 
     def _code(self, text: str) -> int:
         if text not in self.texts:
             meant = nearest(text, self.texts)
             raise InputError(f"{text}: is no label of the model{f'; did you mean {meant}?' if meant else ''}")
         return self.texts.index(text)
+
+    def _conditions(self, text: str) -> Iterator[tuple[str, Callable, float]]:
+        """(column, comparison, value) of each part of 'label == spam and probability >= 0.9', where a label may stand
+        in quotes; InputError where it is none."""
+        at = 0
+        while at < len(text) or not at:
+            match = CONDITION.match(text, at)
+            if match is None:
+                example = "'probability >= 0.9', or 'label == spam and score > 1'"
+                raise InputError(f"{option('select', text)}: is no condition such as {example}")
+            label, same, value, column, comparison, number = match.groups()
+            column, comparison, at = label or column, same or comparison, match.end()
+            if (column == "probability" and self.link is None) or (column == "label" and not self.labels):
+                raise InputError(f"{option('select', text)}: the model gives no {column}")
+            threshold = self._code(value.strip("\"'")) if label else label_of(number.encode(), False)
+            if threshold is None:
+                raise InputError(f"{option('select', text)}: {number} is not a finite number")
+            yield column, OPERATORS[comparison], float(threshold)
 
     def columns(self, scores: Scores) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """(the columns by name, of labels their positions, and the rows (m,) bool that are selected)"""

@@ -6,9 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import h5py
 import numpy as np
@@ -94,27 +93,14 @@ def read_sparse(file: h5py.File, meta: ModelMeta) -> sparse.csr_matrix:
     return sparse.csr_matrix((values, features, ends), shape=(k, meta.n_features + 1))
 
 
-def kept_vectors(file: h5py.File, n_features: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(places, weights) of the features of each class, one class in memory at a time."""
-    arrays = group(file, "sparse")
-    for begin, end in pairwise([0, *read_array(arrays, "ends", ENDS, None).tolist()]):
-        places = read_range(arrays, "features", PLACES, begin, end)
-        weights = read_range(arrays, "values", WEIGHTS, begin, end)
-        yield places[places < n_features], weights[places < n_features]
-
-
 class WeightsByFeature:
     """The weights of k classes, of each feature those that are not 0, as rows are scored by them."""
 
-    def __init__(self, weights: sparse.csr_matrix, intercepts: np.ndarray, places: np.ndarray, n_features: int):
-        """weights (k, d); places (d,): of the model's features among the rows' ``n_features``, -1 for none."""
-        indices, data, ends = places.astype(np.int32)[weights.indices], weights.data, weights.indptr
-        known = indices >= 0
-        if not known.all():
-            ends = np.append(0, np.cumsum(known))[ends]
-            indices, data = indices[known], data[known]
-        by_feature = sparse.csr_matrix((data, indices, ends), shape=(weights.shape[0], n_features)).tocsc()
-        self.intercepts, self.shape = intercepts, (len(intercepts), n_features)
+    def __init__(self, weights: sparse.csr_matrix, intercepts: np.ndarray, n_features: int):
+        """weights (k, d); n_features: d or more."""
+        k = weights.shape[0]
+        by_feature = sparse.csr_matrix((weights.data, weights.indices, weights.indptr), (k, n_features)).tocsc()
+        self.intercepts, self.shape = intercepts, (k, n_features)
         self.arrays = by_feature.indptr.astype(np.int64), by_feature.indices.astype(np.int32), by_feature.data
 
     def __len__(self) -> int:

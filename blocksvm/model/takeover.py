@@ -55,12 +55,12 @@ class InitialModels:
         self.n_apart: int | None = None
         self.outers = 0
 
-    def check(self, solver, method: MethodMeta, bias: float | str, labels: list) -> None:
-        """Before anything is allocated.  method, labels: of the run, as descriptions have them."""
+    def check(self, solver, bias: float | str, labels: list) -> None:
+        """Before anything is allocated.  labels: of the run, as descriptions have them."""
         if self.continue_from is not None:
             saved = describe_model(self.continue_from)
             solver.capabilities.require("continues", solver.name, "start_from")
-            check_continued(self.continue_from, saved, method, bias, self.fingerprints[1])
+            check_continued(self.continue_from, saved, bias, self.fingerprints[1])
             self._check_labels(self.continue_from, saved, labels)
             self.outers = saved.outer
         if self.prior is not None:
@@ -200,25 +200,11 @@ def continued_settings(path: str | Location, saved: MethodMeta, takes: Settings,
     return before
 
 
-def check_continued(path: Location, saved: ModelMeta, now: MethodMeta, bias: float, prior: str | None) -> None:
-    """InputError where a model was learned by another method, with other settings, another constant feature or another
-    prior (its fingerprint) than learning is to go on with."""
-    before = saved.method
-    if (before.name, before.learner) != (now.name, now.learner):
-        raise InputError(f"{path}: was learned by {before.name}, not by {now.name}; continue with the same learner")
-    for name, value in now.settings.items():
-        if name in before.settings and before.settings[name] != value and name not in MAY_CHANGE:
-            raise InputError(
-                f"{path}: was learned with {option(name)} {before.settings[name]}, not {value}; "
-                "continue with the same settings"
-            )
+def check_continued(path: Location, saved: ModelMeta, bias: float | str, prior: str | None) -> None:
+    """InputError where a model was learned with another constant feature or another prior (its fingerprint) than
+    learning is to go on with."""
     if saved.constant != bias:
-        raise InputError(
-            f"{path}: was learned with {option('bias')} {saved.constant:g}, but {bias:g} is given "
-            "now; continue with the same settings"
-        )
+        raise InputError(f"{path}: was learned with {option('bias')} {saved.constant:g}, but {bias:g} is given now")
     if saved.prior_fingerprint != prior:
-        what = "without a prior model"
-        if saved.prior_fingerprint is not None:
-            what = f"with the prior model {saved.prior}"
+        what = "without a prior model" if saved.prior is None else f"with the prior model {saved.prior}"
         raise InputError(f"{path}: was learned {what}; continue with the same {option('prior')}")

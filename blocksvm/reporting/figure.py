@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from blocksvm.reporting.runs import TracedRun, thinned
 
@@ -12,13 +12,10 @@ MOST_POINTS = 300  # of a curve that are drawn
 COLUMNS = 3  # charts in a row
 COLOURS = ("#0969da", "#bc4c00", "#1a7f37", "#8250df", "#cf222e", "#1b7c83", "#7d4e00", "#bf3989")
 MARKERS = "osD^vPX*"
-SECONDS = (  # what the thread that trains does, and what the threads that read do meanwhile
-    ("training", lambda one: one.training),
-    ("passes over the working set", lambda one: one.on_set),
-    ("waiting for a block", lambda one: one.waiting),
-    ("reading", lambda one: one.reading),
-    ("decoding", lambda one: one.decoding),
-)
+# what the thread that trains does, and what the threads that read do meanwhile
+SECONDS = {"training": "seconds_training", "passes over the working set": "set_seconds",
+           "waiting for a block": "seconds_waiting", "reading": "seconds_reading",
+           "decoding": "seconds_decoding"}  # fmt: skip
 
 
 class Curve(NamedTuple):
@@ -37,8 +34,8 @@ class Chart:
 
     title: str
     x: str
-    at: Callable[[Any], float | None]
-    of: dict[str, Callable[[Any], float | None]]
+    at: str
+    of: dict[str, str]
     log: str = ""
     online: bool = False
     percent: bool = False
@@ -47,8 +44,10 @@ class Chart:
         for k, run in enumerate(runs):
             records = run.online if self.online else {"": run.iterations}
             for name, ones in records.items():
-                for second, (what, figure) in enumerate(self.of.items()):
-                    points = [(self.at(one), figure(one), getattr(one, "certified", True)) for one in ones]
+                for second, (what, name_of_y) in enumerate(self.of.items()):
+                    sure = [getattr(one, "certified", True) for one in ones]
+                    xs, ys = ([getattr(one, key) for one in ones] for key in (self.at, name_of_y))
+                    points = zip(xs, ys, sure, strict=True)
                     there = [point for point in points if None not in point and self._has_place(*point[:2])]
                     label = ", ".join(filter(None, (run.name, name if len(records) > 1 else "", what)))
                     if there:
@@ -58,22 +57,20 @@ class Chart:
         return ("x" not in self.log or x > 0.0) and ("y" not in self.log or y > 0.0)
 
 
-SET_SHARE = {"of the rows": lambda one: one.rows_share, "of the gap": lambda one: one.set_share}
 CHARTS = (
-    Chart("gap", "seconds", lambda one: one.seconds, {"": lambda one: one.gap}, "xy"),
-    Chart("gap", "bytes read", lambda one: one.bytes_read, {"": lambda one: one.gap}, "xy"),
-    Chart("objective", "seconds", lambda one: one.seconds,
-          {"primal": lambda one: one.primal, "dual": lambda one: one.dual}, "xy"),
-    Chart("accuracy", "seconds", lambda one: one.seconds,
-          {"held out": lambda one: one.held_out, "training rows": lambda one: one.on_rows}, "x", percent=True),
-    Chart("root mean squared error", "seconds", lambda one: one.seconds,
-          {"held out": lambda one: one.held_out_rmse, "training rows": lambda one: one.rows_rmse}, "xy"),
-    Chart("working set", "outer iteration", lambda one: one.number, SET_SHARE, percent=True),
-    Chart("passes", "outer iteration", lambda one: one.number,
-          {"over a block": lambda one: one.passes, "over the working set": lambda one: one.set_passes or None}),
-    Chart("average loss", "rows", lambda one: one.rows, {"": lambda one: one.loss}, "x", online=True),
-    Chart("mistakes", "rows", lambda one: one.rows, {"": lambda one: one.mistakes}, "x", online=True, percent=True),
-    Chart("root mean squared error", "rows", lambda one: one.rows, {"": lambda one: one.rmse}, "xy", online=True),
+    Chart("gap", "seconds", "seconds", {"": "gap"}, "xy"),
+    Chart("gap", "bytes read", "bytes_read", {"": "gap"}, "xy"),
+    Chart("objective", "seconds", "seconds", {"primal": "objective", "dual": "bound"}, "xy"),
+    Chart("accuracy", "seconds", "seconds", {"held out": "valid_accuracy", "training rows": "accuracy"}, "x",
+          percent=True),
+    Chart("root mean squared error", "seconds", "seconds", {"held out": "valid_rmse", "training rows": "rmse"}, "xy"),
+    Chart("working set", "outer iteration", "outer", {"of the rows": "set_rows", "of the gap": "set_share"},
+          percent=True),
+    Chart("passes", "outer iteration", "outer",
+          {"over a block": "passes", "over the working set": "passes_over_set"}),
+    Chart("average loss", "rows", "rows", {"": "loss"}, "x", online=True),
+    Chart("mistakes", "rows", "rows", {"": "share_wrong"}, "x", online=True, percent=True),
+    Chart("root mean squared error", "rows", "rows", {"": "error"}, "xy", online=True),
 )  # fmt: skip
 
 
@@ -86,9 +83,9 @@ def charts_of(runs: Sequence[TracedRun]) -> list[tuple[Chart, list[Curve]]]:
 
 def spent(run: TracedRun) -> dict[str, float]:
     """Seconds by what they were spent on; 'other': of the thread that trains, not measured apart."""
-    found = {what: sum(map(seconds, run.iterations)) for what, seconds in SECONDS}
+    found = {what: sum(getattr(one, seconds) for one in run.iterations) for what, seconds in SECONDS.items()}
     lasted = sum(one.lasted for one in run.iterations)
-    return found | {"other": max(0.0, lasted - sum(found[what] for what, _ in SECONDS[:3]))}
+    return found | {"other": max(0.0, lasted - sum(list(found.values())[:3]))}
 
 
 def figure_of(runs: Sequence[TracedRun]):
@@ -142,7 +139,7 @@ def _draw(axes, chart: Chart, curves: list[Curve]) -> None:
 
 def _draw_seconds(axes, runs: Sequence[TracedRun]) -> None:
     """For each run a bar of the thread that trains, and one of the threads that read."""
-    colours = dict(zip([*(what for what, _ in SECONDS), "other"], COLOURS, strict=False))
+    colours = dict(zip([*SECONDS, "other"], COLOURS, strict=False))
     for k, run in enumerate(runs):
         left = {0: 0.0, 1: 0.0}
         for what, seconds in spent(run).items():

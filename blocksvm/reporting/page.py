@@ -14,17 +14,8 @@ from html import escape
 
 from blocksvm import __version__
 from blocksvm.reporting.figure import draw
-from blocksvm.reporting.runs import Iteration, OnlineLoss, TracedRun
+from blocksvm.reporting.runs import OnlineLoss, TracedRun
 
-ENDS = {
-    "converged": "converged",
-    "rounding": "ended by the rounding of double precision",
-    "max-outer": "ended by its number of outer iterations",
-    "max-passes": "ended by its number of passes",
-    "max-seconds": "ended by its time",
-    "interrupted": "interrupted",
-    None: "going on, or killed",
-}
 MARKED = ' class="differs"'
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; color: #1f2328;
@@ -55,19 +46,6 @@ def page_of(runs: Sequence[TracedRun]) -> str:
     )
 
 
-def in_bytes(value: float) -> str:
-    """'1.2 GB': three digits and an SI prefix."""
-    for power, prefix in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
-        if value >= 10**power * 0.9995:
-            return f"{value / 10**power:.3g} {prefix}B"
-    return f"{value:.3g} B"
-
-
-def in_seconds(value: float) -> str:
-    scale, unit = (3600.0, "h") if value >= 7200.0 else (60.0, "min") if value >= 120.0 else (1.0, "s")
-    return f"{value / scale:.3g} {unit}"
-
-
 def percent(value: float) -> str:
     return f"{100.0 * value:.4g}%"
 
@@ -78,15 +56,18 @@ def shown(value: float | None, written: Callable[[float], str] = "{:.6g}".format
 
 def _table(runs: Sequence[TracedRun]) -> str:
     """A row for each result, then for each setting, those that differ first and marked; a column for each run."""
+    from matplotlib.ticker import EngFormatter
+
+    in_bytes = EngFormatter("B", places=2)
     results = {
         "solver": lambda run: run.method,
-        "state": lambda run: ENDS.get(run.status, run.status or ""),
-        "time": lambda run: in_seconds(run.seconds),
+        "state": lambda run: run.status or "going on, or killed",
+        "time": lambda run: f"{run.seconds:.3g} s",
         "iterations": lambda run: str(len(run.iterations) or ""),
-        "certified gap": lambda run: shown(certified_gap(run), "{:.2e}".format),
-        "read": lambda run: shown(last(run, lambda one: one.bytes_read or None), in_bytes),
-        "requests": lambda run: shown(last(run, lambda one: one.requests or None)),
-        "held out": lambda run: shown(last(run, lambda one: one.held_out), percent),
+        "certified gap": lambda run: shown(last(run, "rel_gap") if run.gap is None else run.gap, "{:.2e}".format),
+        "read": lambda run: shown(last(run, "bytes_read") or None, in_bytes),
+        "requests": lambda run: shown(last(run, "requests") or None),
+        "held out": lambda run: shown(last(run, "valid_accuracy"), percent),
         "average loss": lambda run: ", ".join(f"{learner[-1].loss:.6g}" for learner in run.online.values()),
         "mistakes": lambda run: ", ".join(_wrong(learner[-1]) for learner in run.online.values()),
         "memory planned": lambda run: shown(run.memory or None, in_bytes),
@@ -105,15 +86,10 @@ def _table(runs: Sequence[TracedRun]) -> str:
     return f"<div><table><thead><tr><th></th>{head}</tr></thead>\n<tbody>{''.join(lines)}</tbody></table></div>\n"
 
 
-def last(run: TracedRun, of: Callable[[Iteration], float | None]) -> float | None:
-    """The last figure of this kind that a run has."""
-    return next((value for one in reversed(run.iterations) if (value := of(one)) is not None), None)
-
-
-def certified_gap(run: TracedRun) -> float | None:
-    """At the end, or the last one of a run that goes on."""
-    return run.gap if run.gap is not None else last(run, lambda one: one.gap if one.certified else None)
+def last(run: TracedRun, name: str) -> float | None:
+    """The last figure of this name that a run has."""
+    return next((value for one in reversed(run.iterations) if (value := getattr(one, name)) is not None), None)
 
 
 def _wrong(one: OnlineLoss) -> str:
-    return shown(one.mistakes, percent) if one.rmse is None else f"rmse {one.rmse:.6g}"
+    return shown(one.share_wrong, percent) if one.error is None else f"rmse {one.error:.6g}"

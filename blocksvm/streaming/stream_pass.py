@@ -180,9 +180,7 @@ class StreamPass:
         if settings.test:
             self.leading.runner.query = 0.0  # no label is asked for
         if start_from is not None:
-            method = self.leading.method
-            check_continued(start_from, describe_model(start_from), method, settings.bias or 0.0,
-                            self.prior_fingerprint)  # fmt: skip
+            check_continued(start_from, describe_model(start_from), settings.bias or 0.0, self.prior_fingerprint)
         factor = settings.recipe.factor
         self.factors = factors_to_go_on(start_from, factor) if factor else None
         reading = ReaderOptions(settings.recipe, offers=("duplicates", "bits"), factors=self.factors)

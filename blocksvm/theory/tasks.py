@@ -26,7 +26,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.kernels.columns import add_rows, decision_values
-from blocksvm.model.decision_values import pieces_of_values, rows_of_piece
+from blocksvm.model.decision_values import decision_pieces, rows_of_piece
 from blocksvm.online.loops import SetTable
 from blocksvm.online.runner import Runner
 from blocksvm.sources.block import Block
@@ -71,7 +71,7 @@ class Classes(ReplayRows):
         vectors, scores = w.reshape(self.n_vectors, -1), np.empty(self.source.n_samples)
         for block, order, first in self:
             of_block = np.empty(block.n_samples)
-            for rows, values in pieces_of_values(block.entries, vectors, bias):
+            for rows, values in decision_pieces(block.entries, vectors, bias):
                 values = values.T
                 if not self.labelled:
                     values = distances(values, block.sq_norms[rows][:, None], float(w @ w))

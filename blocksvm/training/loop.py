@@ -182,7 +182,7 @@ class OuterLoop:
         if path is None or self.plan.source.label_kind == SETS:
             return
         prior = solver.prior.reshape(solver.n_vectors, -1) if solver.prior.ndim == 1 else solver.prior.T
-        pieces = decision_pieces(block.entries, prior[: solver.n_vectors], solver.bias, None)
+        pieces = decision_pieces(block.entries, prior[: solver.n_vectors], solver.bias)
         self.doubt = doubt_of_prior(path, pieces, block.y)
         if self.doubt:
             LOG.warning("%s", self.doubt)

@@ -71,7 +71,7 @@ class Plan:
         learner = bool(settings.learner or self.solver.capabilities.predicts_first)
         self.method = MethodMeta(self.solver.name, learner, plain(self.solver.settings))
         self.budget = Budget(settings.memory, dict(besides or {}))
-        self.initial_models.check(self.solver, self.method, settings.bias, self.label_list())
+        self.initial_models.check(self.solver, settings.bias, self.label_list())
         if self.solver.n_features is None:
             self.initial_models.match_features(self.budget)
         self.initial_models.n_apart = self.solver.n_features

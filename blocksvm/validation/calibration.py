@@ -45,6 +45,15 @@ def binned(values: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tup
     return total[there] / (below + above)[there], below[there], above[there]
 
 
+def check_calibrated(kind: str, settings: TrainSettings, two_classes: bool) -> None:
+    """InputError where a run makes no decision values that could be calibrated."""
+    setting = option("calibrate", kind)
+    if not settings.capabilities.working_set or settings.free_bias or not two_classes:
+        raise InputError(f"{setting}: is for dual-cd on rows of two classes, without a free bias; leave it out")
+    if settings.method.get("lam") is not None:
+        raise InputError(f"{setting}: needs {option('C')} instead of {option('lam')}")
+
+
 def calibrated(
     source: Source,
     settings: TrainSettings,
@@ -57,17 +66,12 @@ def calibrated(
 
     Trains on the rows outside of each of five folds, all in the same readings.  InputError where the rows are not of
     two classes."""
-    if not settings.capabilities.working_set:
-        raise InputError(f"{option('calibrate')}: calibrates dual-cd, not {settings.solver}; leave it out")
-    if source.labels is None or not source.labels.binary:
-        raise InputError(f"{option('calibrate', kind)}: is for rows of two classes; leave it out")
+    check_calibrated(kind, settings, source.labels is not None and source.labels.binary)
     folds = folds_of(source, FOLDS, settings.seed)
     y, weights = targets_of(source, real=False)
     check_folds(source, folds, y, settings)
     method_settings = dict(settings.method)
     C = method_settings.pop("C", None)
-    if method_settings.get("lam") is not None:
-        raise InputError(f"{option('calibrate')}: needs C, not {option('lam')}")
     reduced = replace(settings, method=method_settings)
     method = replace(METHOD, make=partial(HeldOutCD, path=[1.0 if C is None else C], folds=folds))
     plan = Plan(source, reduced, method=method, besides={"folds": 32 * source.n_samples + (24 << BITS)})

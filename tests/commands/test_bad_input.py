@@ -15,25 +15,23 @@ import zstandard
 from blocksvm.conversion.convert import split_rows
 from blocksvm.formats import FORMATS
 from blocksvm.info import main as info
+from blocksvm.predict import main as predict
 from blocksvm.split import main, parser
+from blocksvm.stream import main as stream
+from blocksvm.train import main as train
 
 GOOD = b"+1 1:0.5 7:2\n-1 2:1.5\n"
 
 
 @pytest.fixture
-def refused(tmp_path, run_in_process):
+def refused(tmp_path, refusal):
     """refused(*arguments) runs split and asserts all that holds of any refusal; returns the sentence."""
     written = tmp_path / "out"
     written.mkdir()
 
     def run(*arguments) -> str:
         before = {path: path.read_bytes() for path in written.iterdir()}
-        done = run_in_process(main, *arguments)
-        assert done.code == 2
-        assert done.out == ""
-        assert "Traceback" not in done.err
-        assert done.err.endswith("\n")
-        prefix, sentence = done.last_line.split("error: ", 1)
+        prefix, sentence = refusal(main, *arguments).split("error: ", 1)
         assert prefix == "blocksvm split: "
         assert 10 < len(sentence) < 600
         assert {path: path.read_bytes() for path in written.iterdir()} == before
@@ -49,34 +47,19 @@ def refused(tmp_path, run_in_process):
         (b"1 2:3 4", "'4' is not id:value"),
         (b"1 2:3 4:", "'4:': the value is not a number"),
         (b"1 2:3 :4", "':4' is not id:value"),
-        (b"1 2 :3", "'2' is not id:value"),
         (b"1 2:3:4", "'2:3:4': the value is not a number"),
-        (b"1 2:3,4:5", "'2:3,4:5': the value is not a number"),
-        (b"1 2=3", "'2=3' does not begin with a feature id, a whole number of 0 or more"),
-        (b"1 2.5:3", "'2.5:3' does not begin with a feature id"),
         (b"1 abc:3", "'abc:3' is not id:value"),
         (b"1 qid:x 2:3", "'qid:x' is not id:value"),
         (b"yes 2:3", "'yes' is not a number; a line is 'label id:value id:value ...'"),
-        (b"1,0 2:3", "'1,0' is not a number"),
         (b"--1 2:3", "'--1' is not a number"),
-        (b"1e 2:3", "'1e' is not a number"),
         (b"2:3 4:5", "the line has no label (it begins with '2:3')"),
         (b"nan 2:3", "the label 'nan' is not a finite number"),
-        (b"-inf 2:3", "the label '-inf' is not a finite number"),
         (b"1e999 2:3", "the label '1e999' is not a finite number"),
         (b"1 2:nan", "'2:nan': not a finite number"),
         (b"1 2:-Infinity", "'2:-Infinity': not a finite number"),
         (b"1 2:1e39", "the value of feature id 2 lies beyond float32; use --dtype float64 or scale the feature"),
-        (b"1 2:1e39 1:1", "the value of feature id 2 lies beyond float32"),
-        (b"1 3:1e400", "the value of feature id 3 lies beyond float32"),
-        (b"1 2:" + b"9" * 400, "the value of feature id 2 lies beyond float32"),
-        (
-            b"1 7:179769313486231580793728971405303415079934132710037826936173778980444968292764751e230",
-            "the value of feature id 7 lies beyond float32",
-        ),
         (b"1 -2:3", "'-2:3': feature ids must be 0 or more"),
         (b"1 9223372036854775808:3", "feature ids go up to 9223372036854775807"),
-        (b"1 " + b"9" * 60 + b":3", "feature ids go up to 9223372036854775807"),
         (b"1 2:3 1:1 2:4", "feature id 2 occurs twice in the row; mend it, or add them up with --duplicates sum"),
         (b"1 2:0x1F", "'2:0x1F': the value is not a number"),
         (b"1 2:3\x00", "the value is not a number"),
@@ -165,9 +148,6 @@ def test_a_file_cut_while_it_is_read_is_told(tmp_path, refused, monkeypatch):
 @pytest.mark.parametrize(("command", "bytes_of"), [("split", 60), ("predict", 10)])
 def test_a_long_line_is_refused_with_the_memory_that_suffices(tmp_path, run_in_process, command, bytes_of, succeeds):
     """Whatever the command's limit: with the memory that the sentence names, the line is read."""
-    from blocksvm.predict import main as predict
-    from blocksvm.train import main as train
-
     rows, long = tmp_path / "rows.svm", tmp_path / "long.svm"
     rows.write_bytes(GOOD)
     store, model = tmp_path / "s.h5", tmp_path / "m.h5"
@@ -202,9 +182,6 @@ def test_byte_order_marks(tmp_path, refused, succeeds):
 
 
 def test_a_store_given_as_text_is_named(tmp_path, refused, succeeds, refusal):
-    from blocksvm.stream import main as stream
-    from blocksvm.train import main as train
-
     rows, store, model, other = (tmp_path / name for name in ("rows.svm", "s.h5", "m.h5", "other.h5"))
     rows.write_bytes(GOOD)
     succeeds(main, rows, store)
@@ -218,10 +195,7 @@ def test_a_store_given_as_text_is_named(tmp_path, refused, succeeds, refusal):
     assert f"{store}: is a store already; train on it" in refusal(stream, store, "--learner", "pa1")
 
 
-def test_predict_advises_only_what_it_has(tmp_path, run_in_process, succeeds):
-    from blocksvm.predict import main as predict
-    from blocksvm.train import main as train
-
+def test_predict_advises_only_what_it_has(tmp_path, refusal, succeeds):
     rows, bad = tmp_path / "rows.svm", tmp_path / "bad.svm"
     rows.write_bytes(GOOD)
     succeeds(main, rows, tmp_path / "s.h5")
@@ -231,9 +205,7 @@ def test_predict_advises_only_what_it_has(tmp_path, run_in_process, succeeds):
         (b"1 7:1e39", "the value of feature id 7 lies beyond float32; scale the feature"),
     ):
         bad.write_bytes(GOOD + line + b"\n")
-        done = run_in_process(predict, tmp_path / "m.h5", bad)
-        assert done.code == 2
-        assert done.last_line == f"blocksvm predict: error: {bad}:3: {says}"
+        assert refusal(predict, tmp_path / "m.h5", bad) == f"blocksvm predict: error: {bad}:3: {says}"
 
 
 def test_formats_that_are_none_are_named(tmp_path, refused):
@@ -250,6 +222,7 @@ def test_a_full_disk_under_the_shuffle_is_named(tmp_path):
     """A limit on the size of files stands for the disk."""
     rows = tmp_path / "rows.svm"
     rows.write_bytes((b"1 " + b" ".join(b"%d:1.5" % j for j in range(40)) + b"\n") * 60_000)
+    split_rows([str(rows)], tmp_path / "first.h5")  # compiles what is not compiled yet
     code = (
         "import resource, sys\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
@@ -257,24 +230,12 @@ def test_a_full_disk_under_the_shuffle_is_named(tmp_path):
         "from blocksvm.split import main\n"
         f"run(main, [{str(rows)!r}, {str(tmp_path / 's.h5')!r}, '--memory', '40MB', '--threads', '1', '--quiet'])\n"
     )
-    assert run_in_new_process("warm-up", tmp_path).returncode == 0
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2, done.stderr
     assert re.fullmatch(
         rf"blocksvm (split|run): error: {tmp_path}/\S+: file too large; .*\(ulimit -f\)", done.stderr.splitlines()[-1]
     )
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".h5"] == ["rows.svm"]
-
-
-def run_in_new_process(name, folder):
-    """A split in a process of its own, which compiles what is not compiled yet."""
-    (folder / "few.svm").write_bytes(GOOD)
-    made = folder / f"{name}.h5"
-    done = subprocess.run(
-        [sys.executable, "-m", "blocksvm.split", str(folder / "few.svm"), str(made)], capture_output=True
-    )
-    (folder / "few.svm").unlink()
-    return done
 
 
 def test_binary_junk_is_told(tmp_path, refused):
@@ -330,23 +291,14 @@ def test_existing_outputs_stay(tmp_path, refused):
         (["--memory", "1MB"], "--memory 1MB is too small for a split; give --memory 16MB or more"),
         (["--memory", "16MB", "--threads", "500"], "--memory 16MB is too small for 500 threads"),
         (["--memory", "lots"], "'lots' is not a size such as 512MB or 2GB"),
-        (["--memory=-1GB"], "'-1GB' must be above 0"),
-        (["--memory", "nan"], "'nan' is not a size such as 512MB or 2GB"),
         (["--threads", "0"], "'0' is neither auto nor a number of 1 or more"),
-        (["--threads", "two"], "'two' is neither auto nor a number"),
         (["--min-count", "0"], "--min-count 0: must be 1 or more"),
-        (["--min-count", "1.5"], "--min-count 1.5: is not a whole number"),
         (["--holdout", "0", "h.h5"], "--holdout 0: the share must lie between 0 and 1, e.g. 0.1"),
-        (["--holdout", "1", "h.h5"], "--holdout 1: the share must lie"),
-        (["--holdout", "nan", "h.h5"], "--holdout nan: the share must lie"),
         (["--holdout", "some", "h.h5"], "--holdout some: the share must lie"),
         (["--holdout", "0.1"], "--holdout: expected 2 arguments"),
-        (["--seed", "-1"], "--seed -1: must be from 0 to 2**63 - 1"),
         (["--seed", "9" * 20], ": must be from 0 to 2**63 - 1"),
-        (["--seed", "x"], "--seed x: is not a whole number"),
         (["--dtype", "float16"], "--dtype float16: choose one of float32, float64; did you mean"),
         (["--normalize", "l1"], "--normalize l1: choose one of none, l2"),
-        (["--duplicates", "keep"], "--duplicates keep: choose one of error, sum"),
         (["--unheard-of"], "--unheard-of: no such option here; "),
     ],
 )
@@ -377,15 +329,12 @@ def test_bad_standard_input_is_named(refused, monkeypatch):
         assert refused("-", refused.folder / "s.h5").startswith(says)
 
 
-def test_info_refuses_what_is_no_file_of_ours(tmp_path, run_in_process):
+def test_info_refuses_what_is_no_file_of_ours(tmp_path, refusal):
     text = tmp_path / "rows.svm"
     text.write_bytes(GOOD)
-    for path in (text, tmp_path, tmp_path / "none.h5"):
-        done = run_in_process(info, path)
-        assert (done.code, done.out) == (2, "")
-        assert done.err.startswith(f"blocksvm info: error: {path}: ")
-        assert done.err.count("\n") == 1
-    assert done.last_line.endswith("none.h5: no such file; expected a blocksvm store, model or checkpoint")
+    told = [refusal(info, path) for path in (text, tmp_path, tmp_path / "none.h5")]
+    assert all(line.startswith(f"blocksvm info: error: {tmp_path}") for line in told)
+    assert told[-1].endswith("none.h5: no such file; expected a blocksvm store, model or checkpoint")
 
 
 @pytest.mark.process

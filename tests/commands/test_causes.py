@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse
 from support.training_cases import make_store, random_rows
 
 import blocksvm
-from blocksvm import cv, margin, predict, split, structure, train
+from blocksvm import cv, margin, split, structure, train
 from blocksvm.online.methods import get_method
 from blocksvm.training.settings import TrainSettings
 
@@ -25,12 +24,8 @@ def table(n=200, scale=(1.0, 1.0, 1.0), seed=0):
 @pytest.mark.parametrize(
     ("scale", "settings", "cause", "advice"),
     [
-        (
-            (1.0, 1e3, 1e6),
-            {"max_outer": 3},
-            "scale",
-            "very different size; scale them, by scale=max-abs of split, or rows, by normalize=l2",
-        ),
+        ((1.0, 1e3, 1e6), {"max_outer": 3}, "scale",
+         "very different size; scale them, by scale=max-abs of split, or rows, by normalize=l2"),
         ((0.3, 0.3, 0.3), {"max_outer": 2, "C": 1e7}, "large C", "since C is large (1e+07); lower it"),
         ((0.3, 0.3, 0.3), {"max_outer": 1, "schedule": "1", "tol": 1e-10}, "limit", "raise max_outer"),
         ((0.3, 0.3, 0.3), {"max_passes": 1, "schedule": "1", "tol": 1e-10}, "limit", "raise max_passes"),
@@ -38,7 +33,7 @@ def table(n=200, scale=(1.0, 1.0, 1.0), seed=0):
         ((1.0, 1e3, 1e6), {"solver": "pegasos", "max_outer": 2}, None, None),  # without a dual nothing is missed
         ((1.0, 1e3, 1e6), {"learner": "pa1", "max_outer": 1}, None, None),
     ],
-)
+)  # fmt: skip
 def test_a_run_that_did_not_converge_tells_why(scale, settings, cause, advice):
     events = []
     fitted = blocksvm.fit(*table(scale=scale), on_event=events.append, **settings)
@@ -178,10 +173,3 @@ def test_what_cannot_be_read_is_told_as_that(run_in_process):
 
         done = run_in_process(main)
         assert (done.code, advice in done.last_line) == (2, True)
-
-
-def test_a_model_given_as_rows(tmp_path, run_in_process):
-    blocksvm.fit(scipy.sparse.identity(4, format="csr"), [1, -1, 1, -1]).save(tmp_path / "m.h5")
-    done = run_in_process(predict.main, tmp_path / "m.h5", tmp_path / "m.h5")
-    assert done.code == 2
-    assert done.last_line.endswith("m.h5: is a model, and rows are predicted; give text, or a store")

@@ -6,7 +6,6 @@ import sys
 
 import pytest
 import shtab
-from support.training_cases import run_in_process
 
 from blocksvm.cli.commands import COMMANDS
 from blocksvm.completion import commands, main
@@ -45,9 +44,8 @@ def test_bash_completes_commands_options_values_and_files(known, tmp_path, monke
         assert completed(script, *words) == ["rows.h5"]
 
 
-def test_the_command(capsys, monkeypatch, refusal):
-    code, out, err = run_in_process(capsys, main, "bash")
-    assert (code, err) == (0, "") and "_shtab_blocksvm" in out
+def test_the_command(succeeds, monkeypatch, refusal):
+    assert "_shtab_blocksvm" in succeeds(main, "bash").out
     assert "choose one of bash, zsh, fish" in refusal(main, "csh")
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert "pip install shtab" in refusal(main, "bash")

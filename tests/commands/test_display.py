@@ -10,13 +10,14 @@ import sys
 import numpy as np
 import pytest
 from support.places import ROOT
-from support.training_cases import make_store, random_rows, run_in_process, train
+from support.training_cases import make_store, random_rows, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser
 from blocksvm.cli.console import run as run_command
 from blocksvm.info import main as info_main
+from blocksvm.model.model_file import load_model
 from blocksvm.predict import main as predict_main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.split import main as split_main
@@ -55,15 +56,9 @@ def test_closed_standard_streams_are_no_fault(store, tmp_path, closed):
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
     assert "memory" not in done.stdout  # progress does not go where results go
-    assert fit_of(model)
+    assert np.isfinite(load_model(model).weights).all()
     for text in log.read_text().splitlines():  # nothing else was written into it
         json.loads(text)
-
-
-def fit_of(path):
-    from blocksvm.model.model_file import load_model
-
-    return np.isfinite(load_model(path).weights).all()
 
 
 @pytest.mark.process
@@ -96,12 +91,10 @@ def small_parser():
     [
         (["--labels", "-1,1", "x"], "labels", "-1,1"),
         (["x", "--labels=-1,1"], "labels", "-1,1"),
-        (["--labels", "-1=2,1=0.5", "x"], "labels", "-1=2,1=0.5"),
         (["--tol", "-1e-3", "x"], "tol", -1e-3),
         (["-C", "-inf", "x"], "C", -float("inf")),
         (["-C0.5", "x"], "C", 0.5),
         (["--pair", "-0.1", "held.h5", "x"], "pair", ["-0.1", "held.h5"]),
-        (["--overwrite", "x"], "input", "x"),
         (["-"], "input", "-"),
         (["--", "-x"], "input", "./-x"),
     ],
@@ -134,8 +127,7 @@ def test_a_mistyped_name_is_answered_with_the_one_that_was_meant(store, tmp_path
         (("--lerner", "pa1"), "--learner"),
     ):
         assert f"; did you mean {meant}?" in refusal(train_main, store, tmp_path / "m.h5", *arguments)
-    _, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--solver", "zzz")
-    assert "did you mean" not in err
+    assert "did you mean" not in refusal(train_main, store, tmp_path / "m.h5", "--solver", "zzz")
     small = Parser("split", "")
     small.add_argument("--dtype", choices=("float32", "float64"))
     with pytest.raises(SystemExit):
@@ -175,13 +167,13 @@ def test_a_message_speaks_as_its_caller(store, tmp_path, refusal):
         train(source, tol=-1.0)
 
 
-def test_rows_with_labels_that_the_model_does_not_know(tmp_path, capsys, succeeds):
+def test_rows_with_labels_that_the_model_does_not_know(tmp_path, succeeds):
     fit(Matrix(*random_rows(seed=8)), tol=1e-2).save(tmp_path / "m.h5")
     (tmp_path / "other.svm").write_text("3 1:1\n4 2:1\n")
     (tmp_path / "mixed.svm").write_text("3 1:1\n1 2:1\n")
     err = succeeds(predict_main, tmp_path / "m.h5", tmp_path / "other.svm").err
     assert "\naccuracy" not in err
     assert "no accuracy: 2 of 2 labelled rows have a label (3, 4) that is not one of the model's (-1, 1)" in err
-    code, _, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "mixed.svm")
+    err = succeeds(predict_main, tmp_path / "m.h5", tmp_path / "mixed.svm").err
     assert re.search(r"^accuracy [0-9.]+ \([01] of 2 rows\)$", err, re.M)
     assert "1 of 2 labelled rows have a label (3) that is not one of the model's (-1, 1); they count as wrong" in err

@@ -6,7 +6,7 @@ import os
 
 import pytest
 from support.stream_cases import text_of
-from support.training_cases import make_store, random_rows, run_in_process
+from support.training_cases import make_store, random_rows
 
 from blocksvm.files.output import JsonLines
 from blocksvm.model.model_file import load_model
@@ -50,21 +50,15 @@ def full_after_two(monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["train", "stream"])
-def test_a_full_disk_under_the_log_costs_the_log_alone(tmp_path, capsys, full_after_two, command):
+def test_a_full_disk_under_the_log_costs_the_log_alone(tmp_path, succeeds, full_after_two, command):
     X, y = random_rows(n=60)
     model, log = tmp_path / "m.h5", tmp_path / "t.jsonl"
     if command == "train":
-        done = run_in_process(
-            capsys, train, make_store(tmp_path, X, y), model, "--log", log, "--max-outer", 4, "--tol", 0
-        )
+        done = succeeds(train, make_store(tmp_path, X, y), model, "--log", log, "--max-outer", 4, "--tol", 0)
     else:
-        done = run_in_process(
-            capsys, stream, text_of(tmp_path, X, y), "--learner", "pa1", "--model", model, "--log", log
-        )
-    code, _, err = done
-    assert code == 0, err
+        done = succeeds(stream, text_of(tmp_path, X, y), "--learner", "pa1", "--model", model, "--log", log)
     assert load_model(model).weights.any()
-    warnings = [line for line in err.splitlines() if line.startswith(f"{log}: ")]
+    warnings = [line for line in done.err.splitlines() if line.startswith(f"{log}: ")]
     assert warnings == [f"{log}: no space left on device; the log ends here, the run goes on"]
     assert [json.loads(line)["event"] for line in log.read_text().splitlines(keepends=True)][0] == "start"
     assert log.read_text().count("\n") == 2

@@ -11,12 +11,11 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from support.training_cases import make_store, random_rows, run_in_process
+from support.training_cases import make_store, random_rows
 
 import blocksvm
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError, InputWarning
-from blocksvm.base.labels import Labels
 from blocksvm.cli.commands import module_of
 from blocksvm.exchange import liblinear
 from blocksvm.exchange.forms import model_bytes, name_bytes
@@ -79,8 +78,8 @@ def test_liblinear_predicts_what_we_predict(name, tmp_path):
 
 
 TWO, CLASSES = [(1, -1), (-1, 1)], (4, 2, 9)
-TRAINED = [("-s 3 -c 1", TWO[0]), ("-s 3 -B 2", TWO[1]), ("-s 2", CLASSES), ("-s 0 -B 1", TWO[0]),
-           ("-s 0 -B 1", CLASSES), ("-s 4 -B 1", CLASSES), ("-s 5", TWO[1]), ("-s 7", CLASSES)]  # fmt: skip
+TRAINED = [("-s 3 -c 1", TWO[0]), ("-s 3 -B 2", TWO[1]), ("-s 0 -B 1", TWO[0]), ("-s 0 -B 1", CLASSES),
+           ("-s 4 -B 1", CLASSES)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("options", "labels"), TRAINED)
@@ -105,11 +104,10 @@ def test_what_liblinear_trained_is_ours(options, labels, tmp_path):
         assert np.allclose(model.predict_proba(X), np.array(chances)[:, order], atol=1e-9)
 
 
-@pytest.mark.parametrize("solver", [11, 12, 13])
-def test_what_liblinear_regressed_is_ours(solver, tmp_path):
+def test_what_liblinear_regressed_is_ours(tmp_path):
     util = pytest.importorskip("liblinear.liblinearutil")
     X = rows()
-    theirs = util.train(X @ np.linspace(-1, 1, D) + 0.3, X[:, 1:], f"-s {solver} -B 1 -p 0.01 -q")
+    theirs = util.train(X @ np.linspace(-1, 1, D) + 0.3, X[:, 1:], "-s 11 -B 1 -p 0.01 -q")
     util.save_model(str(tmp_path / "their.model"), theirs)
     model = blocksvm.import_model(tmp_path / "their.model")
     assert model.labels == ()
@@ -150,19 +148,17 @@ GOOD = ["solver_type L2R_LR", "nr_class 2", "label 1 -1", "nr_feature 2", "bias 
 @pytest.mark.parametrize(
     ("number", "line", "words"),
     [
-        (1, "solver_type ONECLASS_SVM", ":1: is a machine of one class (ONECLASS_SVM), which tells outliers"),
+        (1, "solver_type ONECLASS_SVM", ":1: solver_type 'ONECLASS_SVM' is not what LIBLINEAR writes"),
         (1, "\x89HDF", ":1: is not a line of a LIBLINEAR model"),
         (2, "nr_class -2", ":2: nr_class '-2' is not"),
         (2, "nr_class 3", "names 2 labels of 3 classes"),
         (3, "label 1 1", ":3: label '1 1' is not"),
-        (3, "label 1 x", ":3: label '1 x' is not"),
         (3, "nr_class 2", ":3: is not a line of a LIBLINEAR model ('nr_class')"),
         (4, "nr_feature 99999999999", ":4: nr_feature '99999999999' is not"),
         (4, "nr_feature 3", "has 3 of 4 weights; it is cut short"),
         (4, "nr_feature 1", "has more weights than its header says (2)"),
         (5, "bias nan", ":5: bias 'nan' is not"),
         (5, "w", "has no line bias before the weights"),
-        (8, "one", ":8: 'one' is not a finite number"),
         (8, "inf", ":8: 'inf' is not a finite number"),
     ],
 )
@@ -300,10 +296,8 @@ def test_a_fitted_estimator_is_ours(tmp_path):
 
 
 def test_what_is_too_wide_to_be_dense():
-    """The form that is advised holds the ids."""
-    for last, advised in ((2**40, "table"), (2**31, "table"), (2**31 - 1, "liblinear or table")):
-        with pytest.raises(InputError, match=f"the largest feature id is {last:,}: .*; export it as {advised}$"):
-            blocksvm.to_estimator(model_with(1, (-1.0, 1.0), ids=[1, last]))
+    with pytest.raises(InputError, match="the largest feature id is 2,147,483,648: .*; export it as table$"):
+        blocksvm.to_estimator(model_with(1, (-1.0, 1.0), ids=[1, 2**31]))
 
 
 def test_a_loss_that_another_program_lacks_is_noted(tmp_path):
@@ -383,14 +377,13 @@ def test_a_table_of_weights(tmp_path):
     assert np.array_equal(np.array([line[1:] for line in lines], float).T, model.weights)
 
 
-def test_a_table_with_names(tmp_path, capsys):
+def test_a_table_with_names(tmp_path, succeeds):
     """Names may hold anything that a csv reader must see as it was."""
     text = '1 |words a"b,c:2 red\n-1 |words blue red:3\n1 |words a"b,c\n-1 |words blue\n'
     store, model = make_store(tmp_path, text, format="vw"), tmp_path / "m.h5"
     with blocksvm.open_store(store) as source:
         fit(source, tol=1e-2, memory=10**6).save(model)
-    code, _, err = run_in_process(capsys, export_main, model, tmp_path / "m.csv", "--format", "table", "--names", store)
-    assert (code, err) == (0, "")
+    succeeds(export_main, model, tmp_path / "m.csv", "--format", "table", "--names", store)
     with open(tmp_path / "m.csv", newline="") as file:
         head, *lines = csv.reader(file)
     assert head == ["id", "name", "weight"]
@@ -414,26 +407,22 @@ def test_a_table_with_names(tmp_path, capsys):
         blocksvm.export_model(model, tmp_path / "x.csv", "table", names=plain)
 
 
-def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys, refusal, succeeds):
-
+def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, refusal, succeeds):
     import_main = module_of("import").main
     X, y = random_rows(n=80, d=15, seed=3, dtype=np.float32)
-    store, model, text, back = (tmp_path / name for name in ("", "m.h5", "m.txt", "back.h5"))
+    model, text, back = (tmp_path / name for name in ("m.h5", "m.txt", "back.h5"))
     store = make_store(tmp_path, X, y)
     with blocksvm.open_store(store) as source:
         fit(source, tol=1e-3, memory=10**6, bias=1.0).save(model)
-    code, out, err = run_in_process(capsys, export_main, model, text, "--format", "liblinear")
-    assert (code, err) == (0, "") and "written to" in out
-    code, out, err = run_in_process(capsys, import_main, text, back)
-    assert (code, err) == (0, "") and "labels -1, 1" in out
+    assert "written to" in succeeds(export_main, model, text, "--format", "liblinear").out
+    assert "labels -1, 1" in succeeds(import_main, text, back).out
     predicted = []
     for one in (model, back):
         path = tmp_path / f"{one.stem}.txt.out"
         succeeds(predict_main, one, tmp_path / "rows.svm", path, "--scores", "--quiet")
         predicted.append(np.loadtxt(path))
     assert np.allclose(*predicted, rtol=1e-12, atol=1e-14)
-    _, out, _ = run_in_process(capsys, info_main, back, "--verify")
-    assert f"trained by     LIBLINEAR ({text})" in out
+    assert f"trained by     LIBLINEAR ({text})" in succeeds(info_main, back, "--verify").out
     # as a prior, and against being replaced
     with blocksvm.open_store(store) as source:
         fit(source, tol=1e-1, memory=10**6, bias=1.0, prior=back)
@@ -442,25 +431,21 @@ def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys, refusal, su
         succeeds(*arguments, "--overwrite")
     text.write_text("mine")
     assert f"{text}:1: is not a line of a LIBLINEAR model ('mine')" in refusal(import_main, text, tmp_path / "new.h5")
-    assert Labels((-1.0, 1.0)).values == load_model(back).labels
 
 
 @pytest.mark.parametrize(("factor", "kind", "normalize"), [("idf", "smooth", "none"), ("scale", "deviation", "l2")])
-def test_a_table_of_a_model_with_factors_gives_its_scores(tmp_path, run_in_process, normalize, factor, kind, succeeds):
+def test_a_table_of_a_model_with_factors_gives_its_scores(tmp_path, normalize, factor, kind, succeeds):
     """By the table's own note: counts times the factors, scaled where it says so, times weights."""
-    from blocksvm import export, predict, train
-    from blocksvm.conversion.convert import SplitSettings, split_rows
-
     rng = np.random.default_rng(0)
     counts = rng.poisson(0.8, (60, 9)) * (rng.random((60, 9)) < 0.6)
     labels = np.where(counts[:, 0] + rng.random(60) > 0.8, 1, -1)
     text = tmp_path / "rows.svm"
     rows = (" ".join(f"{j + 1}:{v}" for j, v in enumerate(row) if v) for row in counts)
     text.write_text("".join(f"{y} {row}\n" for y, row in zip(labels, rows, strict=True)))
-    split_rows([str(text)], tmp_path / "s.h5", SplitSettings(**{factor: kind}, normalize=normalize))
-    succeeds(train.main, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1")
-    succeeds(predict.main, tmp_path / "m.h5", text, tmp_path / "scores", "--scores")
-    done = run_in_process(export.main, tmp_path / "m.h5", tmp_path / "w.csv", "--format", "table")
+    blocksvm.write_store(text, tmp_path / "s.h5", **{factor: kind}, normalize=normalize)
+    succeeds(module_of("train").main, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1")
+    succeeds(predict_main, tmp_path / "m.h5", text, tmp_path / "scores", "--scores")
+    done = succeeds(export_main, tmp_path / "m.h5", tmp_path / "w.csv", "--format", "table")
     assert f"values are multiplied by the {factor} of their features" in done.err
     assert ("scaled to norm 1" in done.err) == (normalize == "l2")
     with open(tmp_path / "w.csv", newline="") as file:

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.training_cases import random_rows, svmlight
 
 import blocksvm
 from blocksvm import export, predict, split, stream, train
 from blocksvm.base.errors import InputError
-from blocksvm.exchange.forms import FORMS
 
 pytest.importorskip("sklearn")
 joblib = pytest.importorskip("joblib")
@@ -33,21 +31,15 @@ def texts(n: int, seed: int, words: list[str]) -> list[str]:
     return ["".join(draw.choice(words) + draw.choice(BLANKS) for _ in range(draw.integers(1, 9))) for _ in range(n)]
 
 
-def command(run_in_process, module, *words):
-    done = run_in_process(module.main, *words)
-    assert done.code == 0, done.err
-    return done
-
-
-def assert_alike(run_in_process, model: Path, rows: list, text: Path) -> None:
+def assert_alike(succeeds, model: Path, rows: list, text: Path) -> None:
     """The exported Pipeline, which holds nothing of this package, gives the scores and labels of predict."""
     out = model.with_suffix(".joblib")
-    command(run_in_process, export, model, out, "--format", "sklearn")
+    succeeds(export.main, model, out, "--format", "sklearn")
     assert b"blocksvm" not in out.read_bytes()
     pipeline = joblib.load(out)
-    expected = np.loadtxt(command(run_in_process, predict, model, text, "--scores").out.splitlines())
+    expected = np.loadtxt(succeeds(predict.main, model, text, "--scores").out.splitlines())
     np.testing.assert_allclose(pipeline.decision_function(rows), expected, rtol=1e-6, atol=1e-6)
-    labels = command(run_in_process, predict, model, text).out.split()
+    labels = succeeds(predict.main, model, text).out.split()
     assert np.array_equal(pipeline.predict(rows), np.array(labels, pipeline[-1].classes_.dtype))
 
 
@@ -56,17 +48,17 @@ def assert_alike(run_in_process, model: Path, rows: list, text: Path) -> None:
     [("word:1", ()), ("word:1-2,char_wb:2-4", ("--normalize", "l2")), ("char:2-3", ("--idf", "smooth")),
      ("char:3,char_wb:3,word:2", ("--idf", "plain", "--normalize", "l2"))],
 )  # fmt: skip
-def test_a_pipeline_scores_texts_as_predict_does(tmp_path, run_in_process, ngrams, weighed):
+def test_a_pipeline_scores_texts_as_predict_does(tmp_path, succeeds, ngrams, weighed):
     """With letters that str.lower treats otherwise, n-grams that the model does not know, and a text without any."""
     labels = ["sport", "arts", "other"] if weighed else ["spam", "ham"]
     rows = texts(60, 0, WORDS)
     (tmp_path / "t.tsv").write_text("".join(f"{labels[len(row) % len(labels)]}\t{row}\n" for row in rows))
-    command(run_in_process, split, tmp_path / "t.tsv", tmp_path / "s.h5", "--format", "documents", "--ngrams", ngrams,
+    succeeds(split.main, tmp_path / "t.tsv", tmp_path / "s.h5", "--format", "documents", "--ngrams", ngrams,
             *weighed)  # fmt: skip
-    command(run_in_process, train, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1", "--tol", "0.1")
+    succeeds(train.main, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1", "--tol", "0.1")
     new = [*texts(40, 1, [*WORDS, "unseen", "ΦΩΣ", "İ"]), "?", "unknownest"]
     (tmp_path / "new.txt").write_text("".join(f"{row}\n" for row in new))
-    assert_alike(run_in_process, tmp_path / "m.h5", new, tmp_path / "new.txt")
+    assert_alike(succeeds, tmp_path / "m.h5", new, tmp_path / "new.txt")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +66,7 @@ def test_a_pipeline_scores_texts_as_predict_does(tmp_path, run_in_process, ngram
     [("csv", ()), ("parquet", ("--idf", "smooth")), ("csv", ("--normalize", "l2")),
      ("parquet", ("--scale", "deviation", "--normalize", "l2"))],
 )  # fmt: skip
-def test_a_pipeline_scores_dicts_of_columns_as_predict_does(tmp_path, run_in_process, form, weighed):
+def test_a_pipeline_scores_dicts_of_columns_as_predict_does(tmp_path, succeeds, form, weighed):
     """With missing cells and categories that the model does not know."""
     draw = np.random.default_rng(3)
     rows: list[dict] = []
@@ -99,33 +91,33 @@ def test_a_pipeline_scores_dicts_of_columns_as_predict_does(tmp_path, run_in_pro
             pytest.importorskip("pyarrow.parquet").write_table(
                 pa.Table.from_pylist(table), tmp_path / f"{name}.parquet"
             )
-    command(run_in_process, split, tmp_path / f"train.{form}", tmp_path / "s.h5", "--categorical", "auto,zip", *weighed)
-    command(run_in_process, train, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1", "--tol", "0.1")
-    assert_alike(run_in_process, tmp_path / "m.h5", rows[60:], tmp_path / f"new.{form}")
+    succeeds(split.main, tmp_path / f"train.{form}", tmp_path / "s.h5", "--categorical", "auto,zip", *weighed)
+    succeeds(train.main, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1", "--tol", "0.1")
+    assert_alike(succeeds, tmp_path / "m.h5", rows[60:], tmp_path / f"new.{form}")
     if "--normalize" not in weighed:
         pipeline, pandas = joblib.load(tmp_path / "m.joblib"), pytest.importorskip("pandas")
         of_frame = pipeline.predict(pandas.DataFrame(rows[60:]).to_dict("records"))  # nan where a cell is missing
         assert np.array_equal(of_frame, pipeline.predict(rows[60:]))
 
 
-def test_vowpal_wabbits_features_by_name(tmp_path, run_in_process):
+def test_vowpal_wabbits_features_by_name(tmp_path, succeeds):
     (tmp_path / "t.vw").write_text("1 |a x:2 y |b x\n-1 |a z:0.5 |b y\n" * 10)
-    command(run_in_process, split, tmp_path / "t.vw", tmp_path / "s.h5")
-    command(run_in_process, train, tmp_path / "s.h5", tmp_path / "m.h5")
+    succeeds(split.main, tmp_path / "t.vw", tmp_path / "s.h5")
+    succeeds(train.main, tmp_path / "s.h5", tmp_path / "m.h5")
     names = blocksvm.load_model(tmp_path / "m.h5").feature_names
     ax, ay, bx = (next(name for name in names if re.fullmatch(pattern, name)) for pattern in ("a.x", "a.y", "b.x"))
     (tmp_path / "new.vw").write_text("1 |a x:2 y |b x\n|a x:0.25\n")
     rows = [{ax: 2.0, ay: 1.0, bx: 1.0}, {ax: 0.25}]
-    assert_alike(run_in_process, tmp_path / "m.h5", rows, tmp_path / "new.vw")
+    assert_alike(succeeds, tmp_path / "m.h5", rows, tmp_path / "new.vw")
 
 
-def test_names_from_a_store(tmp_path, run_in_process):
+def test_names_from_a_store(tmp_path, succeeds):
     """A model of stream knows no names; a store of other texts not all of them."""
     (tmp_path / "t.tsv").write_text("1\tgood film\n-1\tdull film\n" * 20)
     (tmp_path / "few.tsv").write_text("1\tgood\n-1\tdull\n")
-    command(run_in_process, stream, tmp_path / "t.tsv", "--format", "documents", "--model", tmp_path / "m.h5")
+    succeeds(stream.main, tmp_path / "t.tsv", "--format", "documents", "--model", tmp_path / "m.h5")
     for name in ("t", "few"):
-        command(run_in_process, split, tmp_path / f"{name}.tsv", tmp_path / f"{name}.h5", "--format", "documents")
+        succeeds(split.main, tmp_path / f"{name}.tsv", tmp_path / f"{name}.h5", "--format", "documents")
     out = tmp_path / "m.joblib"
     with pytest.raises(InputError, match=r"does not name its n-grams.*\(names\); export it as table$"):
         blocksvm.export_model(tmp_path / "m.h5", out, "sklearn")
@@ -151,47 +143,3 @@ def test_a_pipeline_loads_without_this_package(tmp_path):
     (tmp_path / "n.txt").write_text("good film\ndull\n")
     expected = blocksvm.predict_files(tmp_path / "m.h5", tmp_path / "n.txt", "scores")
     assert np.allclose(np.array(done.stdout.split(), float), expected, rtol=1e-6)
-
-
-KINDS = {"svmlight": ("rows.svm",), "id 0": ("zero.svm",), "wide": ("wide.svm",),
-         "named labels": ("named.svm", "--format", "svmlight-named"), "sets": ("sets.svm", "--format", "multilabel"),
-         "idf and l2": ("rows.svm", "--idf", "smooth", "--normalize", "l2"), "hashed": ("rows.svm", "--bits", "5"),
-         "documents": ("t.tsv", "--format", "documents"),
-         "documents, idf, l2": ("t.tsv", "--format", "documents", "--idf", "smooth", "--normalize", "l2"),
-         "table": ("t.csv",), "vw": ("t.vw",)}  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_refusal_advises_what_works(tmp_path, run_in_process, monkeypatch, kind):
-    monkeypatch.chdir(tmp_path)
-    text = svmlight(*random_rows(n=40, d=8, seed=5, zero_rows=0))
-    Path("rows.svm").write_text(text)
-    Path("zero.svm").write_text(re.sub(r" 1:", " 0:", text))
-    Path("wide.svm").write_text(text.replace("\n", f" {2**62}:1\n"))
-    Path("named.svm").write_text(re.sub(r"^-1", "no", re.sub(r"^1", "yes", text, flags=re.M), flags=re.M))
-    Path("sets.svm").write_text("1,2 1:1\n2 2:1\n1 3:1\n" * 10)
-    Path("t.tsv").write_text("1\tgood film\n-1\tdull film\n" * 20)
-    Path("t.csv").write_text("label,size,colour\n" + "1,2,red\n-1,3,blue\n" * 20)
-    Path("t.vw").write_text("1 |a x:2 y\n-1 |a z:0.5\n" * 10)
-    command(run_in_process, split, KINDS[kind][0], "s.h5", *KINDS[kind][1:])
-    command(run_in_process, train, "s.h5", "m.h5", "--tol", "0.1")
-    refused = []
-    for form in FORMS:
-        done = run_in_process(export.main, "m.h5", f"m.{form}", "--format", form)
-        if done.code == 0:
-            continue
-        assert done.code == 2
-        refused.append(form)
-        if kind == "hashed":
-            assert "its features are hashes of ids (--bits 5)" in done.err
-            continue
-        for advised in re.search(r"; export it as (.*)", done.err)[1].split(" or "):
-            command(run_in_process, export, "m.h5", "again", "--format", advised, "--overwrite")
-            Path("again").unlink()
-    expected = {
-        "svmlight": [], "id 0": ["liblinear"], "named labels": ["liblinear"], "hashed": list(FORMS),
-        "wide": ["liblinear", "sklearn", "onnx"], "sets": ["liblinear", "sklearn", "onnx"],
-        "idf and l2": ["liblinear", "sklearn", "onnx"],
-    }  # fmt: skip
-    assert refused == expected.get(kind, ["liblinear", "onnx"])

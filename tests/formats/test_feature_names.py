@@ -10,7 +10,7 @@ from support.training_cases import run_in_process
 from blocksvm.api import fit
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.info import main as info
-from blocksvm.model.feature_names import strongest
+from blocksvm.model.explanations import strongest
 from blocksvm.model.model_file import load_model
 from blocksvm.store.arrays import PIECE
 from blocksvm.store.reader import open_store

@@ -38,15 +38,12 @@ KINDS = {"python", "sh", "text", "sh no-run", "python no-run"}
 # page -> blocks that are not run: they install, download, or need what is not there; the number shall not grow unseen
 NOT_RUN = {"README.md": 2, "cluster.md": 2, "objects.md": 1, "tutorial.md": 1}
 ELSEWHERE = {"extending.md", "extending-data.md"}  # run with oracles by test_extending.py
-# page -> the files that its reader is thought to have
-FILES = {"README.md": ["train-1.svm.gz", "train-2.svm.gz", "new.svm"], "checkpoints.md": ["monday.svm", "tuesday.svm"],
-         "coming-from.md": ["rows.svm", "rows.vw"], "converting.md": ["monday.svm", "tuesday.svm", "wednesday.svm"],
-         "cross-validation.md": ["rows.svm"], "exporting.md": ["rows.svm"], "files.md": ["rows.svm"],
-         "formats.md": ["rows.svm", "table.csv"], "margin.md": ["separable.svm"], "memory.md": ["rows.svm"],
-         "online.md": ["clicks.svm", "more.svm"], "operations.md": ["monday.svm"],
-         "predicting.md": ["train.svm", "new.svm"], "python.md": ["train.svm", "new.svm"], "trace.md": ["rows.svm"],
-         "regret.md": ["clicks.svm"], "structured.md": ["train.txt", "test.txt"],
-         "training.md": ["rows.svm", "topics.svm", "targets.svm"]}  # fmt: skip
+# what a reader is thought to have
+FILES = (
+    "train-1.svm.gz", "train-2.svm.gz", "train.svm", "new.svm", "rows.svm", "rows.vw", "table.csv", "separable.svm",
+    "monday.svm", "tuesday.svm", "wednesday.svm", "clicks.svm", "more.svm", "topics.svm", "targets.svm", "train.txt",
+    "test.txt",
+)  # fmt: skip
 
 
 def rows(seed: int, n: int = 300, d: int = 40) -> str:
@@ -179,7 +176,7 @@ def test_what_is_done_each_night_can_be_done_in_the_third(tmp_path, monkeypatch,
 def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, run_in_process):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    for seed, file in enumerate(FILES.get(name, ())):
+    for seed, file in enumerate(FILES):
         make(tmp_path / file, seed)
     known = set(sys.modules)
     namespace, printed = {"__name__": "__main__"}, ""

@@ -53,15 +53,6 @@ def test_small_demo(tmp_path):
 
 
 @pytest.mark.process
-def test_an_existing_folder_is_refused(tmp_path):
-    done = subprocess.run(
-        [sys.executable, ROOT / "tools/demo.py", "--folder", str(tmp_path)], capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert "--folder names a new folder" in done.stderr.splitlines()[-1]
-
-
-@pytest.mark.process
 @pytest.mark.slow
 def test_cluster_demo(tmp_path):
     """The run that lost a worker ends with the same bits."""

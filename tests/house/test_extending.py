@@ -40,15 +40,13 @@ def commands() -> list[list[str]]:
     return [line.split() for block in blocks for line in block.splitlines()]
 
 
-def run(folder, words: list[str]) -> str:
-    """A command in the folder of the page's files, as a user there would type it."""
-    line = [str(Path(sys.executable).with_name("blocksvm")), *words[1:]]
-    done = subprocess.run(
-        line, cwd=folder, capture_output=True, text=True, timeout=300,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def run(folder, words: list[str], status: int = 0) -> str:
+    """What a command prints (of one that ends otherwise, its error) in the folder of the page's files, as a user there
+    would type it."""
+    line, env = [Path(sys.executable).with_name("blocksvm"), *words[1:]], os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=300, env=env)
+    assert done.returncode == status, done.stderr
+    return done.stderr if status else done.stdout
 
 
 def command_with(word: str) -> list[str]:
@@ -137,10 +135,7 @@ def test_the_format_is_split_and_predicted(folder):
     (folder / "bad.txt").write_text("1 milk\nx tea\n")
     stream = ["blocksvm", "stream", "bad.txt", "--learner", "pa1", "--format", "my_format:BASKETS", "--skip-bad"]
     assert "lines skipped: 1" in run(folder, stream)
-    line = [str(Path(sys.executable).with_name("blocksvm")), "split", "bad.txt", "bad.h5", *split[4:]]
-    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert done.returncode == 2
-    assert "bad.txt:2: 'x' is not a label" in done.stderr
+    assert "bad.txt:2: 'x' is not a label" in run(folder, [*split[:2], "bad.txt", "bad.h5", *split[4:]], 2)
 
 
 @pytest.mark.process
@@ -151,12 +146,5 @@ def test_the_task(folder):
     train, evaluate = (words for words in commands() if "my_task:TOPICS" in words)
     run(folder, train)
     assert run(folder, evaluate).split() == ["accuracy", "1.0000"]
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("blocksvm")), *evaluate[1:-2]], cwd=folder, capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert (
-        "names my_task:TOPICS as its task, whose code would run; if you trust it, give --task my_task:TOPICS"
-        in done.stderr
-    )
+    advice = "names my_task:TOPICS as its task, whose code would run; if you trust it, give --task my_task:TOPICS"
+    assert advice in run(folder, evaluate[:-2], 2)

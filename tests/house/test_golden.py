@@ -24,19 +24,18 @@ MODELS = {  # model -> text, options, the least accuracy
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def run(tmp_path, monkeypatch, succeeds):
+    """run(line): the Outcome of a command beside copies of the files, which ends well."""
     for path in GOLDEN.iterdir():
         if path.is_file():
             shutil.copy(path, tmp_path)
     monkeypatch.chdir(tmp_path)
-    return tmp_path
 
+    def run(line: str):
+        name, *arguments = line.split()
+        return succeeds(module_of(name).main, *arguments)
 
-def run(run_in_process, command: str):
-    name, *arguments = command.split()
-    done = run_in_process(module_of(name).main, *arguments)
-    assert done.code == 0, done.err
-    return done
+    return run
 
 
 def test_they_are_those_that_were_written_first():
@@ -46,12 +45,12 @@ def test_they_are_those_that_were_written_first():
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_a_store_has_the_rows_of_its_text(store, here, run_in_process):
-    run(run_in_process, f"info {store} --verify --json=info.json")
+def test_a_store_has_the_rows_of_its_text(store, run):
+    run(f"info {store} --verify --json=info.json")
     more = {"weighted.h5": " --weights weights.txt", "sets.h5": " --format multilabel"}.get(store, "")
     if store == "words.h5":
         more = " --format documents --ngrams word:1-2 --idf smooth --normalize l2"
-    run(run_in_process, f"split {STORES[store]} new.h5 --seed 1 --quiet{more}")
+    run(f"split {STORES[store]} new.h5 --seed 1 --quiet{more}")
     rows = []
     for name in (store, "new.h5"):
         with blocksvm.open_store(name) as opened:
@@ -66,34 +65,34 @@ def test_a_store_has_the_rows_of_its_text(store, here, run_in_process):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_model_predicts(model, here, run_in_process):
+def test_a_model_predicts(model, run):
     text, options, least = MODELS[model]
-    run(run_in_process, f"info {model} --verify")
-    told = run(run_in_process, f"predict {model} {text} p.txt --overwrite {' '.join(options)}")
+    run(f"info {model} --verify")
+    told = run(f"predict {model} {text} p.txt --overwrite {' '.join(options)}")
     assert float(told.out.split("accuracy ")[1].split()[0]) >= least
 
 
-def test_scores_are_those_of_then(here, run_in_process):
-    run(run_in_process, "predict model.h5 rows.svm now.txt --scores --quiet")
-    run(run_in_process, "import model.liblinear imported.h5")
-    run(run_in_process, "predict imported.h5 rows.svm imported.txt --scores --quiet")
+def test_scores_are_those_of_then(run):
+    run("predict model.h5 rows.svm now.txt --scores --quiet")
+    run("import model.liblinear imported.h5")
+    run("predict imported.h5 rows.svm imported.txt --scores --quiet")
     then = np.loadtxt("predictions.txt")
     np.testing.assert_allclose(np.loadtxt("now.txt"), then, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(np.loadtxt("imported.txt"), then, rtol=1e-6)  # it takes the text's values as float64
-    run(run_in_process, "export words-model.h5 now.csv --format table")
+    run("export words-model.h5 now.csv --format table")
     assert Path("now.csv").read_text() == Path("weights.csv").read_text()
     assert to_estimator(blocksvm.load_model("model.h5")).coef_.shape == (1, 13)  # column 0, and ids from 1 to 12
 
 
-def test_a_checkpoint_goes_on_a_trace_is_drawn(here, run_in_process):
+def test_a_checkpoint_goes_on_a_trace_is_drawn(run):
     same = "--working-set none --schedule 1 --seed 1 --tol 1e-3 --quiet"
-    told = run(run_in_process, f"train store.h5 m.h5 --checkpoint checkpoint.h5 --resume {same}")
+    told = run(f"train store.h5 m.h5 --checkpoint checkpoint.h5 --resume {same}")
     assert told.out.startswith("converged")
-    run(run_in_process, "report trace.jsonl -o report.html --quiet")
-    run(run_in_process, "stream rows.svm --from learner.h5 --model on.h5 --quiet")
-    run(run_in_process, "train store.h5 warm.h5 --from model.h5 --bias 1 -C 2 --quiet")
+    run("report trace.jsonl -o report.html --quiet")
+    run("stream rows.svm --from learner.h5 --model on.h5 --quiet")
+    run("train store.h5 warm.h5 --from model.h5 --bias 1 -C 2 --quiet")
 
 
-def test_a_structured_model_tags(here, run_in_process):
-    told = run(run_in_process, "structure evaluate structured.h5 tags.txt")
+def test_a_structured_model_tags(run):
+    told = run("structure evaluate structured.h5 tags.txt")
     assert "1.0000" in told.out

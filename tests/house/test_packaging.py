@@ -2,12 +2,10 @@
 
 import ast
 import importlib.metadata
-import os
 import re
 import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -70,16 +68,6 @@ def test_the_script_is_the_module():
     assert script.value == PROJECT["scripts"]["blocksvm"] == "blocksvm.__main__:entry"
     done = subprocess.run([Path(sys.executable).with_name("blocksvm"), "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"blocksvm {blocksvm.__version__}\n")
-
-
-@pytest.mark.process
-def test_an_archive_is_refused_in_one_sentence(tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        for name in ("__init__.py", "__init__.pyi"):
-            archive.write(ROOT / "blocksvm" / name, f"blocksvm/{name}")
-    line = [sys.executable, "-c", "import blocksvm"]
-    done = subprocess.run(line, cwd=tmp_path, env=os.environ | {"PYTHONPATH": "a.zip"}, capture_output=True, text=True)
-    assert "blocksvm compiles its kernels from files; install it by pip, or unpack the archive" in done.stderr
 
 
 def test_what_the_package_offers_has_names_that_no_module_shares():

@@ -7,17 +7,17 @@ import pytest
 import scipy.optimize
 from scipy import sparse
 from support.fold_cases import dense, looped
-from support.training_cases import make_store, random_rows, run_in_process, svmlight
+from support.places import GOLDEN
+from support.training_cases import make_store, random_rows, svmlight
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.threads import Threads
 from blocksvm.estimators import LinearSVC
 from blocksvm.info import main as info_main
-from blocksvm.model.model_file import load_model
+from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.predict import main as predict_main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.descriptions import as_json, parse
-from blocksvm.store.hdf5_files import open_hdf5, read_meta
 from blocksvm.train import main as train_main
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
@@ -97,18 +97,15 @@ def test_threads_share_the_work_and_change_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["platt", "isotonic"])
-def test_from_train_to_predict(tmp_path, capsys, kind):
+def test_from_train_to_predict(tmp_path, succeeds, kind):
     X, y = random_rows(n=600, d=20, seed=2)
     store = make_store(tmp_path, X[:400], y[:400], chunk_nonzeros=128)
     (tmp_path / "new.svm").write_text(svmlight(X[400:], y[400:]))
     model = tmp_path / "m.h5"
-    code, out, err = run_in_process(capsys, train_main, store, model, "--calibrate", kind, "-C", "0.3")
-    assert code == 0, err
-    assert f"probabilities calibrated on rows held out: {kind}" in out
-    assert f"calibrated on rows held out: {kind}" in run_in_process(capsys, info_main, model)[1]
-    code, out, err = run_in_process(capsys, predict_main, model, tmp_path / "new.svm", "--probabilities")
-    assert code == 0, err
-    told = np.array([line.split() for line in out.splitlines()], dtype=float)
+    said = succeeds(train_main, store, model, "--calibrate", kind, "-C", "0.3").out + succeeds(info_main, model).out
+    assert said.count(f"calibrated on rows held out: {kind}") == 2
+    done = succeeds(predict_main, model, tmp_path / "new.svm", "--probabilities")
+    told = np.array([line.split() for line in done.out.splitlines()], dtype=float)
     np.testing.assert_allclose(told.sum(axis=1), 1.0, atol=1e-12)
     loaded = load_model(model)
     given = sparse.hstack([sparse.csr_matrix((200, 1)), X[400:]]).tocsr()  # the text's ids count from 1
@@ -116,19 +113,15 @@ def test_from_train_to_predict(tmp_path, capsys, kind):
     np.testing.assert_allclose(loaded.predict_proba(given), told, atol=1e-6)
     right = np.where(y[400:] > 0, told[:, 1], told[:, 0])
     if (right > 0).all():
-        assert f"log-loss {-np.log(right).mean():.6f}" in err
+        assert f"log-loss {-np.log(right).mean():.6f}" in done.err
     rate = np.mean(y > 0)
     assert np.mean((1 - right) ** 2) < rate * (1 - rate)  # better than knowing the classes' shares
     order = np.argsort(loaded.decision_function(given))
     assert (np.diff(told[order, 1]) >= -1e-9).all()
 
 
-def test_a_damaged_calibration_is_told(tmp_path, capsys):
-    X, y = random_rows(n=200, d=10, seed=2)
-    store, model = make_store(tmp_path, X, y), tmp_path / "m.h5"
-    assert run_in_process(capsys, train_main, store, model, "--calibrate", "isotonic")[0] == 0
-    with open_hdf5(model, "model") as file:
-        meta = as_json(read_meta(file))
+def test_a_damaged_calibration_is_told():
+    meta = as_json(describe_model(GOLDEN / "calibrated.h5"))
     falling = {"kind": "isotonic", "values": [2.0, 1.0], "probabilities": [0.0, 1.0]}
     for wrong in (falling, {"kind": "other"}, {"kind": "platt", "slope": None, "intercept": 0.0}, [1.0]):
         with pytest.raises(ValueError, match="calibration"):
@@ -140,11 +133,9 @@ def test_a_damaged_calibration_is_told(tmp_path, capsys):
     [(("--solver", "pegasos"), "is for dual-cd on rows of two classes"), (("--bias", "free"), "without a free bias"),
      (("--lambda", "0.1"), "needs -C instead of --lambda")],
 )  # fmt: skip
-def test_what_cannot_be_is_refused(tmp_path, capsys, arguments, expected):
+def test_what_cannot_be_is_refused(tmp_path, refusal, arguments, expected):
     X, y = random_rows(n=60, d=10, seed=2)
     store = make_store(tmp_path, X, y)
-    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--calibrate", "platt", *arguments)
-    assert code == 2
-    assert expected in err.splitlines()[-1]
-    with pytest.raises(InputError, match="is for rows of two classes"):
+    assert expected in refusal(train_main, store, tmp_path / "m.h5", "--calibrate", "platt", *arguments)
+    with pytest.raises(InputError, match="is for dual-cd on rows of two classes"):
         calibrated(Matrix(X, np.arange(60) % 3), TrainSettings.of(), "platt")

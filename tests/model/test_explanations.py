@@ -45,12 +45,6 @@ def make_texts(path: Path, n: int, seed: int, labels: list[str]) -> None:
     path.write_text("".join(rows))
 
 
-def run(run_in_process, module, *words):
-    done = run_in_process(module.main, *words)
-    assert done.code == 0, done.err
-    return done.out
-
-
 def explanations(text: str) -> list[tuple[str, list[tuple[str, float]], float]]:
     """(what is predicted, [(name, contribution)], bias) of each line."""
     rows = []
@@ -64,27 +58,27 @@ def explanations(text: str) -> list[tuple[str, list[tuple[str, float]], float]]:
 
 
 @pytest.fixture(params=["two classes", "three classes", "hashed"])
-def trained(request, tmp_path, run_in_process, monkeypatch):
+def trained(request, tmp_path, succeeds, monkeypatch):
     monkeypatch.chdir(tmp_path)
     labels = ["a", "b", "c"] if request.param == "three classes" else ["a", "b"]
     make_texts(tmp_path / "t.tsv", 80, 0, labels)
     make_texts(tmp_path / "new.tsv", 30, 1, labels)
     more = ["--bits", "12"] if request.param == "hashed" else ["--idf", "smooth"]
     documents = ["--format", "documents", "--ngrams", "word:1-2,char:3", "--normalize", "l2"]
-    run(run_in_process, split, "t.tsv", "t.h5", *documents, *more)
-    run(run_in_process, split, "new.tsv", "new.h5", *(documents + more if "--bits" in more else ["--like", "t.h5"]))
-    run(run_in_process, train, "t.h5", "m.h5", "--bias", "1", "--tol", "0.1")
+    succeeds(split.main, "t.tsv", "t.h5", *documents, *more)
+    succeeds(split.main, "new.tsv", "new.h5", *(documents + more if "--bits" in more else ["--like", "t.h5"]))
+    succeeds(train.main, "t.h5", "m.h5", "--bias", "1", "--tol", "0.1")
     return request.param
 
 
-def test_all_contributions_and_the_bias_are_the_decision_value(trained, run_in_process):
+def test_all_contributions_and_the_bias_are_the_decision_value(trained, succeeds):
     """Of the predicted class, from text and from a store, by the names that the model knows."""
     model = load_model("m.h5")
     names = [str(i) for i in model.feature_ids] if model.feature_names is None else model.feature_names
     known = {name.replace("\t", "\\t") for name in names}
-    scored = explanations(run(run_in_process, predict, "m.h5", "new.tsv", "--scores", "--explain", MOST))
-    labelled = explanations(run(run_in_process, predict, "m.h5", "new.tsv", "--explain", MOST))
-    plain = run(run_in_process, predict, "m.h5", "new.tsv", "--scores").splitlines()
+    scored = explanations(succeeds(predict.main, "m.h5", "new.tsv", "--scores", "--explain", MOST).out)
+    labelled = explanations(succeeds(predict.main, "m.h5", "new.tsv", "--explain", MOST).out)
+    plain = succeeds(predict.main, "m.h5", "new.tsv", "--scores").out.splitlines()
     assert [scores for scores, _, _ in scored] == plain and len(plain) == 30
     for (scores, terms, bias), (label, *explained) in zip(scored, labelled, strict=True):
         assert [terms, bias] == explained
@@ -96,13 +90,27 @@ def test_all_contributions_and_the_bias_are_the_decision_value(trained, run_in_p
         assert {name for name, _ in terms} <= known and len(terms) > 5
         sizes = [abs(value) for _, value in terms]
         assert sizes == sorted(sizes, reverse=True)
-    few = explanations(run(run_in_process, predict, "m.h5", "new.tsv", "--explain", "3"))
+    few = explanations(succeeds(predict.main, "m.h5", "new.tsv", "--explain", "3").out)
     assert few == [(label, terms[:3], bias) for label, terms, bias in labelled]
     for threads in ("1", "2"):
-        stored = explanations(run(run_in_process, predict, "m.h5", "new.h5", "--explain", "3", "--threads", threads))
+        stored = explanations(succeeds(predict.main, "m.h5", "new.h5", "--explain", "3", "--threads", threads).out)
         assert [(label, bias) for label, _, bias in stored] == [(label, bias) for label, _, bias in few]
         for (_, mine, _), (_, theirs, _) in zip(stored, few, strict=True):
             assert [value for _, value in mine] == pytest.approx([value for _, value in theirs], abs=1e-12)
+
+
+def test_features_of_a_store_are_told_by_their_own_names(tmp_path, succeeds, monkeypatch):
+    """Of a model that knows but their hashes, too, of which two features may share one."""
+    monkeypatch.chdir(tmp_path)
+    Path("t.svm").write_text("".join(f"{1 if i % 2 else -1} {i % 7 + 1}:1 {i % 5 + 40}:2\n" for i in range(40)))
+    succeeds(split.main, "t.svm", "t.h5", "--bits", "2")
+    succeeds(split.main, "t.svm", "plain.h5", "--keep-order")
+    succeeds(train.main, "t.h5", "m.h5", "--tol", "0.1")
+    told = explanations(succeeds(predict.main, "m.h5", "plain.h5", "--scores", "--explain", MOST).out)
+    for i, (score, terms, bias) in enumerate(told):
+        assert {int(name) for name, _ in terms} <= {i % 7 + 1, i % 5 + 40}
+        assert sum(value for _, value in terms) + bias == pytest.approx(float(score), abs=1e-12)
+    assert max(len(terms) for _, terms, _ in told) == 2
 
 
 @pytest.mark.slow
@@ -121,15 +129,15 @@ def test_contributions_of_a_store_are_counted_in_memory(trained):
         np.testing.assert_array_equal(np.concatenate([part.contributions[k] for part in parts]), array)
 
 
-def test_ids_where_features_have_no_names_and_targets(tmp_path, run_in_process, monkeypatch):
+def test_ids_where_features_have_no_names_and_targets(tmp_path, succeeds, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("t.svm").write_text("1.5 3:1 5:2\n0.5 3:2\n-1 5:1 9:1\n" * 5)
-    run(run_in_process, split, "t.svm", "t.h5")
-    run(run_in_process, train, "t.h5", "m.h5", "--loss", "squared", "--tol", "1e-3")
+    succeeds(split.main, "t.svm", "t.h5")
+    succeeds(train.main, "t.h5", "m.h5", "--loss", "squared", "--tol", "1e-3")
     model = load_model("m.h5")
     w = dict(zip(model.feature_ids.tolist(), model.weights.tolist(), strict=True))
     Path("new.svm").write_text("0 3:0.5 4:7 9:-2\n0\n")
-    first, second = explanations(run(run_in_process, predict, "m.h5", "new.svm", "--explain", "5"))
+    first, second = explanations(succeeds(predict.main, "m.h5", "new.svm", "--explain", "5").out)
     expected = reference.largest_contributions([(3, 0.5), (9, -2.0)], w, 5)
     assert first[1] == [(str(j), value) for j, value in expected] and second[1] == [] and first[2] == 0.0
 
@@ -139,11 +147,10 @@ def test_ids_where_features_have_no_names_and_targets(tmp_path, run_in_process, 
     [("--solver kernel --gamma 1", "3", "has a kernel, so that its decision values are no sums over features"),
      ("", "0", "--explain 0: must be 1 or more"), ("", "10001", "--explain 10001: choose 1 to 10,000")],
 )  # fmt: skip
-def test_refusals(tmp_path, run_in_process, monkeypatch, words, n, sentence):
+def test_refusals(tmp_path, succeeds, refusal, monkeypatch, words, n, sentence):
     monkeypatch.chdir(tmp_path)
     Path("t.svm").write_text("1 3:1 5:2\n-1 3:2\n" * 5)
-    run(run_in_process, split, "t.svm", "t.h5")
-    run(run_in_process, train, "t.h5", "m.h5", *words.split())
+    succeeds(split.main, "t.svm", "t.h5")
+    succeeds(train.main, "t.h5", "m.h5", *words.split())
     for given_ in ("t.svm", "t.h5"):
-        done = run_in_process(predict.main, "m.h5", given_, "--explain", n)
-        assert done.code == 2 and sentence in done.last_line and done.out == ""
+        assert sentence in refusal(predict.main, "m.h5", given_, "--explain", n)

@@ -7,10 +7,11 @@ import shutil
 import numpy as np
 import pytest
 import scipy.sparse
-from support.file_cases import described, put, rewrite_meta, sentences, texts_of
+from support.file_cases import rewrite_meta
+from support.places import GOLDEN
 
 import blocksvm
-from blocksvm import cv, export, info, predict, split, stream, structure, train
+from blocksvm import predict, split, stream
 from blocksvm.base.errors import CONTROLS, InputError, printable, shown_lines
 from blocksvm.base.labels import label_text
 from blocksvm.cli.progress import Line
@@ -19,7 +20,6 @@ from blocksvm.model.model_file import load_model
 
 EVIL = "a\x1b[31m\nb\r\u2028\x9b\u202ec"
 ESCAPED = r"a\x1b[31m\nb\r\u2028\x9b\u202ec"
-ROWS = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(40))
 
 
 def sound(text: str) -> bool:
@@ -49,87 +49,13 @@ def test_streams_escape_what_is_not_theirs():
     assert inner.getvalue() == f"\rrow {ESCAPED}\r{' ' * (4 + len(ESCAPED))}\r"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("texts")
-    (folder / "rows.svm").write_text(ROWS)
-    (folder / "words.vw").write_text(ROWS.replace("-1 ", "ham | ").replace("1 ", "spam | ", 0))
-    (folder / "columns").write_text(sentences(1, 30))
-    (folder / "words.csv").write_text(
-        "label,a,b\n" + "".join(f"{'ham' if i % 3 else 'spam'},{i % 4},{i % 5}\n" for i in range(40))
-    )
-    for arguments in ("rows.svm numbers.h5", "words.csv words.h5"):
-        assert split.main([str(folder / name) for name in arguments.split()] + ["--quiet"]) == 0
-    for name in ("numbers", "words"):
-        assert (
-            train.main([str(folder / f"{name}.h5"), str(folder / f"{name}-model.h5"), "--max-outer", "2", "--quiet"])
-            == 0
-        )
-    assert (
-        structure.main(
-            ["train", str(folder / "columns"), str(folder / "tags.h5"), "--task", "tags", "--epochs", "1", "--quiet"]
-        )
-        == 0
-    )
-    return folder
-
-
-READERS = {
-    "words-model.h5": [
-        (info, "{0}"), (info, "{0} --top 2"), (info, "{0} --json"), (predict, "{0} words.csv"),
-        (predict, "{0} words.h5 out"), (predict, "{0} words.csv out --scores"),
-        (export, "{0} out --format table"), (train, "words.h5 out --from {0}"),
-        (train, "words.h5 out --prior {0}"),
-    ],
-    "words.h5": [
-        (info, "{0}"), (info, "{0} --json"), (train, "{0} out --max-outer 1"), (predict, "words-model.h5 {0} out"),
-        (split, "words.csv {0} --append"), (cv, "{0} -C 1 --folds 2"),
-    ],
-    "tags.h5": [(info, "{0}"), (structure, "predict {0} columns out"), (structure, "evaluate {0} columns")],
-}  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", READERS)
-def test_no_text_of_a_description_reaches_a_terminal_as_it_is(folder, tmp_path, run_in_process, monkeypatch, kind):
-    here = tmp_path / "here"
-    shutil.copytree(folder, here)
-    places = texts_of(described(folder / kind)) + ([("labels", 0)] if kind == "words-model.h5" else [])
-    told = exact = 0
-    for k, place in enumerate(dict.fromkeys(places)):
-        readers = [one for one in READERS[kind] if one[0] is info]
-        others = [one for one in READERS[kind] if one[0] is not info]
-        for command, arguments in [*readers, others[k % len(others)]]:  # info prints them all; the others in turn
-            shutil.copy(folder / kind, here / kind)
-            (here / "out").unlink(missing_ok=True)
-            rewrite_meta(here / kind, lambda meta, place=place: put(meta, place, EVIL))
-            names = [here / kind if word == "{0}" else here / word if (here / word).exists() or word == "out" else word
-                     for word in arguments.split()]  # fmt: skip
-            done = run_in_process(command.main, *names)
-            assert done.code in (0, 2), (place, arguments, done.err)
-            assert sound(done.out + done.err), (place, arguments, done.out, done.err)
-            if done.code == 2:
-                assert done.last_line.startswith("blocksvm ")
-            if "--json" in arguments and done.code == 0:
-                exact += EVIL in texts_in(json.loads(done.out))
-            told += ESCAPED in done.out
-    assert told > 0
-    assert exact > 0 or kind == "tags.h5"
-
-
-def texts_in(told) -> set[str]:
-    inner = told.values() if isinstance(told, dict) else told if isinstance(told, list) else ()
-    return {told} if isinstance(told, str) else {text for one in inner for text in texts_in(one)}
-
-
-def test_a_prediction_stays_a_line(folder, tmp_path, run_in_process):
-    model = tmp_path / "m.h5"
-    shutil.copy(folder / "words-model.h5", model)
+def test_a_prediction_stays_a_line(tmp_path, succeeds):
+    model, lines = tmp_path / "m.h5", tmp_path / "out"
+    shutil.copy(GOLDEN / "words-model.h5", model)
     rewrite_meta(model, lambda meta: meta.update(labels=["a\nb", "spam"]))
-    done = run_in_process(predict.main, model, folder / "words.csv", tmp_path / "out", "--quiet")
-    assert done.code == 0, done.err
-    lines = (tmp_path / "out").read_text().splitlines()
-    assert len(lines) == 40 and set(lines) <= {r"a\nb", "spam"}
+    succeeds(predict.main, model, GOLDEN / "reviews.tsv", lines, "--quiet")
+    told = lines.read_text().splitlines()
+    assert len(told) == len((GOLDEN / "reviews.tsv").read_text().splitlines()) and set(told) <= {r"a\nb", "spam"}
     assert load_model(model).labels == ("a\nb", "spam")  # in Python they are as they are
 
 

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn import metrics
-from support.training_cases import make_store, random_rows, run_in_process
+from support.training_cases import make_store, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.conversion.convert import split_rows
 from blocksvm.model.measures import ClassMeasures, Probabilities, RealMeasures, SetMeasures, merge
 from blocksvm.model.model_file import load_model
 from blocksvm.model.probabilities import each, logistic, one_of_several
 from blocksvm.model.scoring import Scores
 from blocksvm.predict import main as predict_main
 from blocksvm.sources.matrix import Matrix
+from blocksvm.store.reader import open_store
 from blocksvm.train import main as train_main
 
 
@@ -136,26 +136,20 @@ def fitted(tmp_path_factory):
     for loss in ("logistic", "hinge"):
         store = make_store(folder, X, y, name=loss)
         model = fit(X, y, loss=loss, tol=1e-4)
-        from blocksvm.store.reader import open_store
-
         with open_store(store) as source:
             fit(source, loss=loss, tol=1e-4, bias=1.0).save(folder / f"{loss}.model.h5")
     return folder, X, y, model
 
 
-def test_predict_writes_probabilities_and_says_what_they_are_worth(fitted, capsys):
+def test_predict_writes_probabilities_and_says_what_they_are_worth(fitted, succeeds):
     folder, X, y, _ = fitted
     model = load_model(folder / "logistic.model.h5")
-    from scipy import sparse
-
     by_id = sparse.hstack([sparse.csr_matrix((200, 1)), X]).tocsr()
     expected = model.predict_proba(by_id)
     for source in (folder / "logistic.svm", folder / "logistic.h5"):
         out_file = folder / "p.txt"
-        code, out, err = run_in_process(
-            capsys, predict_main, folder / "logistic.model.h5", source, out_file, "--probabilities", "--overwrite"
-        )
-        assert code == 0, err
+        given = folder / "logistic.model.h5", source, out_file, "--probabilities", "--overwrite"
+        out = succeeds(predict_main, *given).out
         np.testing.assert_allclose(np.loadtxt(out_file), expected, rtol=1e-6)
         told = float(out.partition("log-loss ")[2].split(",")[0].split()[0])
         assert told == pytest.approx(metrics.log_loss(y == 1, expected[:, 1]), abs=1e-5)
@@ -163,50 +157,34 @@ def test_predict_writes_probabilities_and_says_what_they_are_worth(fitted, capsy
         assert out.splitlines()[-1] == f"200 predictions in {out_file}; columns: -1, 1"
 
 
-def test_probabilities_of_a_loss_that_has_none(fitted, capsys):
+def test_probabilities_of_a_loss_that_has_none(fitted, refusal):
     folder, X, *_ = fitted
     model = folder / "hinge.model.h5"
-    code, _, err = run_in_process(capsys, predict_main, model, folder / "hinge.svm", "--probabilities")
-    assert code == 2
-    assert "its decision values are no probabilities" in err
-    assert "--loss logistic" in err
+    given = predict_main, model, folder / "hinge.svm", "--probabilities"
+    assert re.search("its decision values are no probabilities; .*--loss logistic", refusal(*given))
+    assert "are written one at a time" in refusal(*given, "--scores")
     of_numbers = fit(X, X @ np.arange(15.0), loss="squared-epsilon-insensitive").model
     for one, words in ((load_model(model), "loss=logistic"), (of_numbers, "probabilities")):
         with pytest.raises(InputError, match=words):
             one.predict_proba(X)
-    code, _, err = run_in_process(capsys, predict_main, model, folder / "hinge.svm", "--probabilities", "--scores")
-    assert code == 2
 
 
-def test_little_memory_does_without_the_curve(fitted, capsys):
+def test_little_memory_does_without_the_curve(fitted, succeeds):
     folder, *_ = fitted
-    answer = {}
-    for memory in ("8MB", "1GB"):
-        code, out, err = run_in_process(capsys, predict_main, folder / "hinge.model.h5", folder / "hinge.svm",
-                                        folder / "q.txt", "--overwrite", "--memory", memory)  # fmt: skip
-        assert code == 0, err
-        answer[memory] = out
-    assert "ROC AUC" in answer["1GB"]
-    assert "ROC AUC" not in answer["8MB"]
-    assert "balanced accuracy" in answer["8MB"]
+    given = predict_main, folder / "hinge.model.h5", folder / "hinge.svm", folder / "q.txt", "--overwrite", "--memory"
+    assert "ROC AUC" in succeeds(*given, "1GB").out
+    told = succeeds(*given, "8MB").out
+    assert "ROC AUC" not in told and "balanced accuracy" in told
 
 
-def test_probabilities_of_several_classes(tmp_path, capsys):
+def test_probabilities_of_several_classes(tmp_path, succeeds):
     """Each class's own, divided by their sum; log-loss and Brier score by their definitions."""
     X, _ = random_rows(n=200, d=12, seed=4)
     y = np.asarray(X[:, :3].toarray().argmax(axis=1), float) + 1.0
-    text, store, model = tmp_path / "t.svm", tmp_path / "s.h5", tmp_path / "m.h5"
-    lines = []
-    for label, row in zip(y, X.toarray(), strict=True):
-        lines.append(f"{label:g} " + " ".join(f"{j + 1}:{v:.9g}" for j, v in enumerate(row) if v) + "\n")
-    text.write_text("".join(lines))
-    split_rows([str(text)], store)
-    assert run_in_process(capsys, train_main, store, model, "--loss", "logistic", "--tol", "1e-6")[0] == 0
-    found = []
-    for source in (text, store):
-        code, out, err = run_in_process(capsys, predict_main, model, source, "--probabilities")
-        assert code == 0, err
-        found.append(np.array([[float(p) for p in line.split()] for line in out.splitlines()]))
+    store, model = make_store(tmp_path, X, y), tmp_path / "m.h5"
+    succeeds(train_main, store, model, "--loss", "logistic", "--tol", "1e-6")
+    told = [succeeds(predict_main, model, one, "--probabilities") for one in (tmp_path / "rows.svm", store)]
+    found = [np.array([line.split() for line in one.out.splitlines()], float) for one in told]
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6, atol=1e-9)
     loaded = load_model(model)
     ids = sparse.csr_matrix(np.column_stack([np.zeros(200), X.toarray()]))
@@ -215,8 +193,8 @@ def test_probabilities_of_several_classes(tmp_path, capsys):
     np.testing.assert_allclose(loaded.predict_proba(ids), expected, rtol=1e-12)
     np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-7)
     one = np.eye(3)[y.astype(int) - 1]
-    assert f"log-loss {metrics.log_loss(y, found[0]):.6f}" in err
-    assert f"Brier score {np.square(found[0] - one).sum(axis=1).mean():.6f}" in err
+    assert f"log-loss {metrics.log_loss(y, found[0]):.6f}" in told[0].err
+    assert f"Brier score {np.square(found[0] - one).sum(axis=1).mean():.6f}" in told[0].err
     hinge = fit(Matrix(X, y), loss="hinge").model
     with pytest.raises(InputError, match="are no probabilities"):
         hinge.predict_proba(X)
@@ -235,10 +213,8 @@ def test_merged_measures_are_those_of_all_rows(kind):
     """As counted by one: what has been added up exactly, the others to rounding."""
     random = np.random.default_rng(3)
     if kind == "numbers":
-        make, pieces = (
-            RealMeasures,
-            [Scores(random.normal(size=n), np.zeros(n, int), random.normal(1.0, 2.0, n)) for n in (40, 7)],
-        )
+        make = RealMeasures
+        pieces = [Scores(random.normal(size=n), np.zeros(n, int), random.normal(1.0, 2.0, n)) for n in (40, 7)]
     elif kind == "classes":
         make, values = lambda: ClassMeasures((-1.0, 1.0), logistic), [random.normal(size=n) for n in (40, 7)]
         pieces = [Scores(z, (z > 0).astype(int), random.choice([-1.0, 1.0, 3.0], len(z))) for z in values]

@@ -166,70 +166,47 @@ def test_the_model_predicts_scipy_matrices(trained, tmp_path):
     np.testing.assert_allclose(loaded.decision_function(narrow), narrow @ fitted.result.w[:20], atol=1e-14)
 
 
-def test_the_command(trained, tmp_path, run_in_process):
+def test_the_command(trained, tmp_path, succeeds, refusal):
     expected, labels = expected_scores(trained, "test.svm")
     predicted = np.where(expected > 0, 7.0, 3.0)
-    accuracy = f"accuracy {np.mean(predicted == labels):.6f}"
-
-    done = run_in_process(main, trained / "model.h5", trained / "test.svm", tmp_path / "out.txt", "--scores")
-    assert done.code == 0
-    assert accuracy in done.out
+    accuracy, given = f"accuracy {np.mean(predicted == labels):.6f}", (trained / "model.h5", trained / "test.svm")
+    assert accuracy in succeeds(main, *given, tmp_path / "out.txt", "--scores").out
+    assert "--overwrite" in refusal(main, *given, tmp_path / "out.txt")
     np.testing.assert_allclose(np.loadtxt(tmp_path / "out.txt"), expected, rtol=1e-12, atol=1e-14)
-
-    refused = run_in_process(main, trained / "model.h5", trained / "test.svm", tmp_path / "out.txt")
-    assert refused.code == 2
-    assert "--overwrite" in refused.last_line
-    np.testing.assert_allclose(np.loadtxt(tmp_path / "out.txt"), expected, rtol=1e-12, atol=1e-14)
-
-    to_stdout = run_in_process(main, trained / "model.h5", trained / "test.h5")
-    assert to_stdout.code == 0
+    to_stdout = succeeds(main, trained / "model.h5", trained / "test.h5")
     np.testing.assert_array_equal(np.array(to_stdout.out.split(), dtype=float), predicted)
     assert accuracy in to_stdout.err
 
 
-BAD = [("model.h5", "missing.svm", ["missing.svm", "no such file"]), ("train.h5", "test.svm", ["is a store", "model"]),
-       ("test.svm", "test.svm", ["is not a blocksvm model"]), ("model.h5", "model.h5", ["is a model", "store"]),
-       ("model.h5", "bad.svm", ["bad.svm:2", "not id:value"]),
-       ("model.h5", "empty.svm", ["empty.svm", "no rows"])]  # fmt: skip
+BAD = [("model.h5", "missing.svm", "missing.svm: no such file"), ("train.h5", "test.svm", "is a store"),
+       ("test.svm", "test.svm", "is not a blocksvm model"), ("model.h5", "model.h5", "is a model, and rows are"),
+       ("model.h5", "bad.svm", "bad.svm:2: 'nonsense' is not id:value"),
+       ("model.h5", "empty.svm", "empty.svm: no rows")]  # fmt: skip
 
 
-def test_bad_input_is_one_sentence(trained, tmp_path, run_in_process):
+def test_bad_input_is_one_sentence(trained, tmp_path, refusal):
     (trained / "bad.svm").write_text("3 1:1\n3 nonsense\n")
     (trained / "empty.svm").write_text("")
     for model, given, words in BAD:
-        done = run_in_process(main, trained / model, trained / given, tmp_path / "out.txt")
-        assert done.code == 2
-        assert all(word in done.last_line for word in words), done.last_line
-        assert "Traceback" not in done.err
+        assert words in refusal(main, trained / model, trained / given, tmp_path / "out.txt")
         assert list(tmp_path.iterdir()) == []
+    given = main, trained / "model.h5", trained / "test.svm"
+    assert "are needed" in refusal(*given, tmp_path / "o", "--memory", "1kB")
+    assert "test.svm: is also an input; choose another" in refusal(*given, trained / "test.svm", "--overwrite")
 
 
-def test_a_budget_too_small_names_the_need(trained, tmp_path, run_in_process):
-    done = run_in_process(main, trained / "model.h5", trained / "test.svm", tmp_path / "o", "--memory", "1kB")
-    assert done.code == 2
-    assert "are needed" in done.last_line
-
-
-def test_an_input_is_not_overwritten(trained, tmp_path, run_in_process):
-    done = run_in_process(main, trained / "model.h5", trained / "test.svm", trained / "test.svm", "--overwrite")
-    assert done.code == 2
-    assert "test.svm: is also an input; choose another name" in done.last_line
-
-
-def test_another_normalisation_is_said(trained, tmp_path, run_in_process):
+def test_another_normalisation_is_said(trained, tmp_path, succeeds):
     split_rows([str(trained / "test.svm")], tmp_path / "l2.h5", SplitSettings(normalize="l2"))
-    done = run_in_process(main, trained / "model.h5", tmp_path / "l2.h5", tmp_path / "out.txt")
-    assert done.code == 0
-    assert "--normalize none, this store's with l2" in done.err
+    told = succeeds(main, trained / "model.h5", tmp_path / "l2.h5", tmp_path / "out.txt").err
+    assert "--normalize none, this store's with l2" in told
 
 
-def test_entries_that_the_model_does_not_know_are_counted(trained, tmp_path, run_in_process):
+def test_entries_that_the_model_does_not_know_are_counted(trained, tmp_path, succeeds):
     """Two in each of 57 rows, in text and in a store, also where this is read in parts."""
     known = (trained / "test.svm").read_text().count(":") - 2 * 57
-    for name, memory in (("test.svm", "1GB"), ("test.h5", "1GB")):
-        done = run_in_process(main, trained / "model.h5", trained / name, tmp_path / f"{name}.txt", "--json",
-                              "--memory", memory)  # fmt: skip
-        figures = json.loads(done.out)
+    for name in ("test.svm", "test.h5"):
+        told = succeeds(main, trained / "model.h5", trained / name, tmp_path / f"{name}.txt", "--json").out
+        figures = json.loads(told)
         assert (figures["entries"], figures["unknown_entries"]) == (known + 2 * 57, 2 * 57)
     scorer = StoreScorer(trained / "model.h5", trained / "test.h5", MEMORY, n_jobs=2)
     scorer.budget.take("all but some rows", scorer.budget.left - 10 * scorer.row_bytes)
@@ -237,31 +214,28 @@ def test_entries_that_the_model_does_not_know_are_counted(trained, tmp_path, run
     assert (scorer.coverage.entries, scorer.coverage.unknown) == (known + 2 * 57, 2 * 57)
 
 
-def test_entries_that_have_no_factor_are_unknown(trained, tmp_path, run_in_process):
+def test_entries_that_have_no_factor_are_unknown(trained, tmp_path, succeeds):
     split_rows([str(trained / "train.svm")], tmp_path / "s.h5", SplitSettings(scale="max-abs"))
     with open_store(tmp_path / "s.h5") as store:
         fit(store, tol=1e-2).save(tmp_path / "m.h5")
     (tmp_path / "new.svm").write_text("3 900:1\n7 901:2 902:1\n")
-    done = run_in_process(main, tmp_path / "m.h5", tmp_path / "new.svm", tmp_path / "p.txt", "--json")
+    done = succeeds(main, tmp_path / "m.h5", tmp_path / "new.svm", tmp_path / "p.txt", "--json")
     figures = json.loads(done.out)
     assert (figures["entries"], figures["unknown_entries"]) == (3, 3)
     assert "warning: of the 3 entries none is of a feature" in done.err
 
 
-def test_a_folder_and_a_pattern_are_read_as_their_files(trained, tmp_path, run_in_process):
+def test_a_folder_and_a_pattern_are_read_as_their_files(trained, tmp_path, succeeds, refusal):
     lines = (trained / "test.svm").read_text().splitlines(keepends=True)
     (tmp_path / "day").mkdir()
     for name, part in (("b.svm", lines[20:]), ("a.svm", lines[:20]), ("_SUCCESS", [])):
         (tmp_path / "day" / name).write_text("".join(part))
-    expected = run_in_process(main, trained / "model.h5", trained / "test.svm", "--scores").out
-    for given in (tmp_path / "day", tmp_path / "day" / "?.svm"):
-        done = run_in_process(main, trained / "model.h5", given, "--scores")
-        assert done.code == 0 and done.out == expected
-    several = run_in_process(main, trained / "model.h5", tmp_path / "day", trained / "test.svm", "-", "--scores")
-    assert (several.code, several.out) == (0, expected + expected)
-    shutil.copy(trained / "test.h5", tmp_path / "day" / "c.svm")
-    done = run_in_process(main, trained / "model.h5", tmp_path / "day")
-    assert done.code == 2 and "c.svm: is a store, and predicted alone" in done.last_line
+    expected = succeeds(main, trained / "model.h5", trained / "test.svm", "--scores").out
+    day = tmp_path / "day"
+    for given, times in (((day,), 1), ((day / "?.svm",), 1), ((day, trained / "test.svm", "-"), 2)):
+        assert succeeds(main, trained / "model.h5", *given, "--scores").out == times * expected
+    shutil.copy(trained / "test.h5", day / "c.svm")
+    assert "c.svm: is a store, and predicted alone" in refusal(main, trained / "model.h5", day)
 
 
 # one run of twenty ends in a fault of memory within HDF5 itself, where the damage is in its own tables of names

@@ -16,7 +16,7 @@ from support.training_cases import make_store, random_rows, run_in_process, stop
 
 from blocksvm.base.errors import InputError
 from blocksvm.cv import main as cv_main
-from blocksvm.cv import values_of
+from blocksvm.cv import path_of
 from blocksvm.kernels.shuffle import row_keys
 from blocksvm.model.model_file import load_model
 from blocksvm.solvers.dual_methods import METHOD
@@ -346,7 +346,7 @@ def test_the_command(rows, tmp_path, capsys):
 
 
 def test_a_printed_cost_is_the_one_that_is_trained_with():
-    assert values_of("0.001:1:3") == [0.001, 0.0316228, 1.0]
+    assert path_of("0.001:1:3") == [0.001, 0.0316228, 1.0]
 
 
 def test_the_parts_of_a_path_do_not_add_up_in_memory(rows, monkeypatch):
