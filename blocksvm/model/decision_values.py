@@ -17,7 +17,7 @@ from blocksvm.kernels.rows import Entries
 from blocksvm.model.sparse_weights import WeightsByFeature
 
 if TYPE_CHECKING:
-    from blocksvm.solvers.solver import Completion
+    from blocksvm.problems.expansion import Expansion
 
 Pieces = Iterator[tuple[slice, np.ndarray]]  # rows, and their decision values (k, m), or (1, m)
 PIECE_VALUES = 1 << 15  # 256 kB of them
@@ -67,7 +67,7 @@ def pieces_of_values(entries: Entries, w: np.ndarray | WeightsByFeature, constan
 
 
 def decision_pieces(
-    entries: Entries, w: np.ndarray | WeightsByFeature, constant: float, completion: Completion | None, further: int = 0
+    entries: Entries, w: np.ndarray | WeightsByFeature, constant: float, completion: Expansion | None, further: int = 0
 ) -> Pieces:
     """``pieces_of_values`` as decision values; completion: what makes these of <w, x>, None where they are that;
     it is for plain rows."""
