@@ -21,7 +21,7 @@ from .sources.matrix import Matrix as Matrix
 from .store.reader import open_store as open_store
 from .theory.margin import maximum_margin as maximum_margin
 from .theory.report import measure_regret as measure_regret
-from .validation.cross import cross_validate as cross_validate
+from .validation.path import cross_validate as cross_validate
 
 __version__: str
 __all__: list[str]

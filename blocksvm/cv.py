@@ -162,7 +162,7 @@ def check_select(measure: str | None, store, loss: str | None) -> None:
 
 def validated(options, store, path: list[float], **more):
     from blocksvm.cli.progress import Line
-    from blocksvm.validation.cross import cross_validate
+    from blocksvm.validation.path import cross_validate
 
     if not options.quiet:
         print(f"{options.store}: {store.n_samples:,} rows, {store.n_features:,} features, "

@@ -34,12 +34,12 @@ from blocksvm.files.paths import absolute_name
 from blocksvm.kernels.columns import bring_near
 from blocksvm.problems.certificate import Certificate, CertificateSums
 from blocksvm.solvers.solver import PassResult
-from blocksvm.sources.block import Arena
+from blocksvm.sources.block import Arena, rows_of
 from blocksvm.training.certificate import beyond_bounds
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.record import Traffic
 from blocksvm.training.visit import VisitResult, VisitTask, of_axis, part_of, put_rows
-from blocksvm.training.working_set import WorkingSet, rows_of
+from blocksvm.training.working_set import WorkingSet
 
 # In the state: w at which the batch at work and the following one are screened, and the rows of the set, which are not.
 BEFORE, AHEAD, LEFT_OUT = "screened at", "screened ahead at", "left out"

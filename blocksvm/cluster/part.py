@@ -23,10 +23,9 @@ from blocksvm.files.paths import connections_of_run
 from blocksvm.kernels.compile import processor
 from blocksvm.model.versions import versions
 from blocksvm.solvers.solver import Solver, State, Task, Visit
-from blocksvm.sources.block import Arena, Block
+from blocksvm.sources.block import Arena, Block, rows_of
 from blocksvm.sources.source import ReadingCost
 from blocksvm.store.reader import Store
-from blocksvm.training.working_set import rows_of
 
 VERSIONS = 2  # of w that a worker holds: that of the batch at work, and that of the next
 MOST_SENT = 0.5  # of a part's rows: a nonzero takes four times as long to be sent as to be read and decoded

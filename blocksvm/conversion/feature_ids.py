@@ -7,7 +7,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import runs
 from blocksvm.kernels.hash_table import count_small, find_or_add, find_small, rebuild_slots
-from blocksvm.sources.frequency import by_falling_count
+from blocksvm.sources.matrix import by_falling_count
 from blocksvm.store.arrays import PIECE
 
 BYTES_AN_ID = 8 + 4  # the id and its count

@@ -26,7 +26,7 @@ from blocksvm.estimators.fit_rows import columns_of, is_store
 from blocksvm.losses import check_loss, get_loss
 from blocksvm.model.probabilities import ISOTONIC, PLATT, link_by
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS, WITH_CLASSES, learns_together
-from blocksvm.solvers.dual_methods import METHOD as DUAL_CD
+from blocksvm.solvers.dual_cd import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL
 from blocksvm.solvers.pegasos import METHOD as PEGASOS
 from blocksvm.solvers.solver import SavedRun

@@ -17,7 +17,6 @@ import numpy as np
 
 from blocksvm.formats.choices import ngrams_of
 from blocksvm.formats.kernels import ngrams as kernels
-from blocksvm.kernels.row_arrays import NewNames
 from blocksvm.kernels.text_bytes import SPARE
 from blocksvm.store.recipe import Recipe
 
@@ -93,7 +92,7 @@ class NgramFeatures:
         firsts, lasts = (np.empty(len(ids) if self.named else 0, np.int64) for _ in range(2))
         rows, largest = kernels.count_ngrams(
             text, spans, len(spans), self.plan, *self.characters, self.recipe.l2, self.recipe.single, self.named,
-            indptr, ids, values, NewNames(out, firsts, lasts),
+            indptr, ids, values, kernels.NewNames(out, firsts, lasts),
         )  # fmt: skip
         nnz = int(indptr[rows])
         names = (out, firsts[:nnz], lasts[:nnz]) if self.named else None

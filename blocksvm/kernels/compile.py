@@ -66,26 +66,24 @@ def inlined_views(function):
     return register_jitable(inline="always", **OPTIONS)(function)
 
 
-def by_type(function):
-    """``function`` (loss, ...), which calls the loss's method of its name, for kernels: there the type of loss, a
+def by_type(name: str) -> Callable:
+    """A function of (loss, ...) that calls the loss's method of this name, for kernels: there the type of loss, a
     NamedTuple, decides what is compiled.  A loss without the method is taken for one whose value is not a number."""
-    name = function.__name__
-    count = function.__code__.co_argcount
+
+    def function(loss, *arguments):
+        return getattr(loss, name)(*arguments)
+
+    function.__name__ = name
 
     def of_type(loss, *arguments):
-        return getattr(loss.instance_class, name, NOT_A_NUMBER[count])
+        return getattr(loss.instance_class, name, not_a_number)
 
-    of_type.__wrapped__ = function
     overload(function, strict=False, jit_options=INLINED)(of_type)
     return function
 
 
-NOT_A_NUMBER: dict[int, Callable] = {
-    2: lambda loss, a: np.nan,
-    4: lambda loss, a, b, c: np.nan,
-    5: lambda loss, a, b, c, d: np.nan,
-    6: lambda loss, a, b, c, d, e: np.nan,
-}
+def not_a_number(loss, *arguments):
+    return np.nan
 
 
 def processor() -> str:
@@ -188,19 +186,15 @@ class CacheFiles(CompileResultCacheImpl):
         return [name for name in outside if not name.startswith("llvm.")], super().reduce(compiled)
 
     def rebuild(self, target_context, payload):
+        """With what code finds by name known: functions of numba's memory management, which takes no time, or else all
+        that the compiler knows, a third of a second of each start."""
         outside, reduced = payload
-        bring_up(target_context, outside)
+        if not all(map(address_of_symbol, outside)):
+            for name, address in _nrt_python.c_helpers.items():
+                add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+        if not all(map(address_of_symbol, outside)):
+            target_context.refresh()
         return super().rebuild(target_context, reduced)
-
-
-def bring_up(target_context, outside: list[str]) -> None:
-    """Make what code finds by name known: functions of numba's memory management, which takes no time, or else all that
-    the compiler knows, a third of a second of each start."""
-    if not all(map(address_of_symbol, outside)):
-        for name, address in _nrt_python.c_helpers.items():
-            add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
-    if not all(map(address_of_symbol, outside)):
-        target_context.refresh()
 
 
 class FilesOfKernel(FunctionCache):

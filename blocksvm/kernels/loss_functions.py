@@ -16,49 +16,9 @@ UNIT_ROUNDOFF = 2.0**-53  # of double precision: the largest relative error of o
 FREE = 1.0e-290  # a row between its bounds comes before one at a bound, where the gap has nothing of either
 
 
-@by_type
-def value(loss, z, y, c):
-    return loss.value(z, y, c)
-
-
-@by_type
-def derivative(loss, z, y, c):
-    return loss.derivative(z, y, c)
-
-
-@by_type
-def second_derivative(loss, z, y, c):
-    return loss.second_derivative(z, y, c)
-
-
-@by_type
-def aware_step(loss, z, y, q, h):
-    return loss.aware_step(z, y, q, h)
-
-
-@by_type
-def conjugate(loss, a, y, c):
-    return loss.conjugate(a, y, c)
-
-
-@by_type
-def direction(loss, y):
-    return loss.direction(y)
-
-
-@by_type
-def step(loss, a, z, q, y, c):
-    return loss.step(a, z, q, y, c)
-
-
-@by_type
-def stationarity(loss, a, z, y, c):
-    return loss.stationarity(a, z, y, c)
-
-
-@by_type
-def feasible(loss, a, y, c):
-    return loss.feasible(a, y, c)
+value, derivative, second_derivative = by_type("value"), by_type("derivative"), by_type("second_derivative")
+aware_step, conjugate, direction = by_type("aware_step"), by_type("conjugate"), by_type("direction")
+step, stationarity, feasible = by_type("step"), by_type("stationarity"), by_type("feasible")
 
 
 @inlined

@@ -65,7 +65,7 @@ class Margin(NamedTuple):
         return 0.0 if t <= 0.0 else -c * y * slope_at(t, self.curvature, self.slope)
 
     def second_derivative(self, z, y, c):
-        return 0.0 if 1.0 - y * z <= 0.0 else c * self.curvature
+        return c * self.curvature if 0.0 < 1.0 - y * z <= self.slope / self.curvature else 0.0
 
     def aware_step(self, z, y, q, h):
         return y * advance(1.0 - y * z, q, h, self.curvature, self.slope)

@@ -25,7 +25,6 @@ from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import location_of, object_at
 
 TWO_CLASSES = "two classes"  # y is -1 or +1
-CLASSES = "classes"  # y is 0 .. k - 1
 REAL_NUMBERS = "real numbers"
 
 
@@ -57,7 +56,7 @@ class Loss:
     Every run begins with a = 0, which must be allowed.  settings: of the loss; numbers(settings): those of ``form``, by
     default the settings in their order; lacks: methods of ``form`` that do not hold with these numbers; link(values):
     probabilities (n, 2) of the smaller and the larger label for decision values (n,), in numpy.  targets: one of the
-    constants above; summary: one line of help; curvature: times c the largest second derivative by z, where the first
+    two above; summary: one line of help; curvature: times c the largest second derivative by z, where the first
     one has no bound; slope_bound: times c the largest absolute derivative; zero_from: the margin y z from which on the
     loss is 0; ball: ||w*||^2 <= ball * sum C where that is known to hold without a prior and with every bias
     regularised (None: of two classes, 2 value(0) / c, since 1/2 ||w*||^2 <= P(w*) <= P(0)); judged_by: the

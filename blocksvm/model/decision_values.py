@@ -17,7 +17,7 @@ from blocksvm.kernels.rows import Entries
 from blocksvm.model.sparse_weights import WeightsByFeature
 
 if TYPE_CHECKING:
-    from blocksvm.solvers.solver import Completion
+    from blocksvm.problems.expansion import Expansion
 
 Pieces = Iterator[tuple[slice, np.ndarray]]  # rows, and their decision values (k, m), or (1, m)
 PIECE_VALUES = 1 << 15  # 256 kB of them
@@ -36,7 +36,7 @@ def piece_bytes(n_classes: int, further: int = 0) -> int:
 
 
 def decision_pieces(
-    entries: Entries, w: np.ndarray | WeightsByFeature, constant: float, completion: Completion | None = None,
+    entries: Entries, w: np.ndarray | WeightsByFeature, constant: float, completion: Expansion | None = None,
     further: int = 0,
 ) -> Pieces:  # fmt: skip
     """(rows, decision values (k, m) float64) of consecutive rows, in order.

@@ -4,7 +4,7 @@
 /weights    float64, of all features, then of the constant one; of k > 2 classes k such vectors; or in its place
 /sparse     those that are kept (model/sparse_weights.py)
 /state      of the solver, as in a checkpoint
-/support    of a machine with a kernel the rows that it stands on (problems/support_rows.py): indptr int64, indices
+/support    of a machine with a kernel the rows that it stands on (problems/expansion.py): indptr int64, indices
             int32 (the model's features), values, norms, coefficients float64
 """
 
@@ -40,8 +40,7 @@ from blocksvm.model.feature_names import NamedRows, all_names, names_in, names_o
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.solver_state import Piecewise, whole, write_state
 from blocksvm.model.sparse_weights import Kept, kept_in, read_sparse, write_sparse
-from blocksvm.problems.expansion import Expansion
-from blocksvm.problems.support_rows import Support
+from blocksvm.problems.expansion import Expansion, Support
 from blocksvm.sources.matrix import rows_to_score
 from blocksvm.store.arrays import read_array, read_factors, read_range, require_length, write_array, write_arrays
 from blocksvm.store.creation import create_hdf5

@@ -179,7 +179,7 @@ class ExactSolver(RowSolver):
 
     state_arrays = STATE
     needs_output = False
-    capabilities = Capabilities(predicts_first=True, needs_all_rows=True)
+    capabilities = Capabilities(predicts_first=True)
 
     def __init__(self, learner: ExactLearner, task: Task):
         self.name = learner.name

@@ -28,7 +28,7 @@ from blocksvm.online.learner import STEP, WEIGHTS, C, as_it_is, cut_off, softene
 from blocksvm.online.loops import EVEN, LOSS_SUM, ROWS
 from blocksvm.online.runner import known_of
 from blocksvm.online.solver import RowSolver, factors_by_code, require_two_classes
-from blocksvm.problems.expansion import Expansion
+from blocksvm.problems.expansion import Expansion, Support
 from blocksvm.problems.kernel_problem import (
     KERNEL_SETTINGS,
     check_kernel,
@@ -37,10 +37,8 @@ from blocksvm.problems.kernel_problem import (
     known_of_kernel,
 )
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
-from blocksvm.problems.support_rows import Support
-from blocksvm.solvers.kernel_rows import RowCopies
 from blocksvm.solvers.solver import Capabilities, Method, State, StateArray, Task
-from blocksvm.sources.block import Block
+from blocksvm.sources.block import Block, joined, rows_of
 from blocksvm.sources.source import Source
 
 SHARED = KERNEL_SETTINGS + (
@@ -142,14 +140,15 @@ class SupportVectors:
 
     def restore(self, by_row: np.ndarray, blocks: Callable[[], Iterable[Block]], function: tuple, constant: float):
         """Restore the support vectors from ``places`` and a checkpoint's coefficients, in one reading of all rows."""
-        held = RowCopies.joined([RowCopies.of(one, np.flatnonzero(self.places[one.rows] > 0)) for one in blocks()])
-        n = len(held)
-        if n > len(self.norms) or held.csr[0][-1] > len(self.values):
+        held = joined([rows_of(one, np.flatnonzero(self.places[one.rows] > 0)) for one in blocks()])
+        n = held.n_samples
+        if n > len(self.norms) or held.n_nonzeros > len(self.values):
             raise InputError("the checkpoint has more support vectors than there is memory for; start afresh")
-        held = held[np.argsort(self.places[held.rows])]
-        indptr, indices, values = held.csr
-        self.ends[1 : n + 1], self.indices[: len(indices)], self.values[: len(values)] = indptr[1:], indices, values
-        self.norms[:n], self.rows[:n] = held.norms, held.rows
+        held = rows_of(held, np.argsort(self.places[held.rows]))
+        indptr, indices, values = held.matrix
+        self.ends[1 : n + 1], self.indices[: len(indices)] = indptr[1:], indices
+        self.values[: len(indices)] = 1.0 if values is None else values
+        self.norms[:n], self.rows[:n] = held.sq_norms, held.rows
         self.coefficients[:n] = by_row[self.rows[:n]]
         self.places[self.rows[:n]] = np.arange(1, n + 1, dtype=np.int32)
         self.sizes[:] = n

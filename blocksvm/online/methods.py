@@ -16,8 +16,8 @@ SOLVERS = Registry(
     "solver",
     ("blocksvm.solvers.solver:Method", "blocksvm.online.learner:Learner"),
     {
-        "dual-cd": "blocksvm.solvers.dual_methods:METHOD",
-        "auto": "blocksvm.solvers.dual_methods:AUTO",
+        "dual-cd": "blocksvm.solvers.dual_cd:METHOD",
+        "auto": "blocksvm.solvers.dual_cd:AUTO",
         "pegasos": "blocksvm.solvers.pegasos:METHOD",
         "newton": "blocksvm.solvers.newton:METHOD",
         "kernel": "blocksvm.solvers.kernel_machine:METHOD",

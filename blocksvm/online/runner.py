@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import Labels
-from blocksvm.kernels.row_arrays import Rows
 from blocksvm.losses import get_loss
 from blocksvm.online import get_learner
 from blocksvm.online.costs import NO_COSTS, CostMatrix, check_costs
@@ -35,6 +35,18 @@ from blocksvm.online.memory import Layout, Memory
 from blocksvm.online.numpy_loops import numpy_loops
 
 NO_SCRATCH = np.empty(0)
+
+
+class Rows(NamedTuple):
+    """The rows that a kernel reads: arrays of a block, by the names that they have there; sq_norms may be None for
+    kernels that do not use it."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray | None
+    y: np.ndarray
+    weights: np.ndarray | None
+    sq_norms: np.ndarray | None = None
 
 
 @dataclass

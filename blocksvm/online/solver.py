@@ -23,7 +23,6 @@ from blocksvm.online.learner import (
     COMMON_SETTINGS,
     LOSS,
     NO_TARGETS,
-    NUMBERS,
     PRIOR,
     SETS,
     SHARED,
@@ -35,9 +34,6 @@ from blocksvm.online.learner import (
 from blocksvm.online.runner import LearnerState, Runner, known_of
 from blocksvm.problems.problem import class_factors, kinds_of, sums_by_class
 from blocksvm.solvers.solver import (
-    CLASSES,
-    REAL,
-    TWO_CLASSES,
     Capabilities,
     Method,
     PassResult,
@@ -233,8 +229,7 @@ class OnlineSolver(RowSolver):
 def method_of(learner: Learner) -> Method:
     """The ``Method`` of a learner, for the training loop."""
     capabilities = Capabilities(
-        targets=(TWO_CLASSES, CLASSES, *((REAL,) if NUMBERS in learner.targets else ())), continues=True,
-        takes_prior=PRIOR in learner.takes, takes_weights=WEIGHTS in learner.takes, predicts_first=True,
+        continues=True, takes_prior=PRIOR in learner.takes, takes_weights=WEIGHTS in learner.takes, predicts_first=True,
     )  # fmt: skip
     return Method(
         learner.name, learner.summary, learner.settings + COMMON_SETTINGS, capabilities,

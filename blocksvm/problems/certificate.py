@@ -24,7 +24,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,7 +70,7 @@ class Certificate:
     def of_each(self) -> np.ndarray:
         """(k, 4): ``CERTIFIED`` of each problem, where it has a dual."""
         by_class = self.by_class or {name: [getattr(self, name)] for name in CERTIFIED}
-        return np.array([by_class[name] for name in CERTIFIED]).T
+        return np.array([by_class[name] for name in CERTIFIED], np.float64).T
 
     def same(self, other: Mapping) -> bool:
         """Its figures are those of another one, as a checkpoint has it."""
@@ -79,25 +78,20 @@ class Certificate:
 
     def ends(self, tol: float) -> str | None:
         """Why a run with this tolerance ends here: 'converged'; 'rounding' where some of its problems have not, and
-        cannot (``decided_by_rounding``); None where one goes on."""
-        if self.rel_gap is None or self.rel_gap <= tol:
-            return None if self.rel_gap is None else "converged"
-        of_each = {"rel_gap": [self.rel_gap], "rounding": [self.rounding or 0.0]} | (self.by_class or {})
-        gaps, rounding = np.array(of_each["rel_gap"]), np.array(of_each["rounding"])
-        return "rounding" if ((gaps <= tol) | decided_by_rounding(gaps, rounding, tol)).all() else None
-
-
-def decided_by_rounding(rel_gap, rounding, tol: float):
-    """Whether the bound of what a certificate's sums have rounded off is above the tolerance, and half of the gap or
-    more: then a better w has no better certificate.  With a tolerance of 0 a limit is to end the run.  Of floats or of
-    arrays."""
-    return (tol > 0.0) & (rounding > tol) & (0.5 * rel_gap <= rounding)
+        cannot (``at_their_end``); None where one goes on."""
+        if self.rel_gap is None:
+            return None
+        if self.rel_gap <= tol:
+            return "converged"
+        return "rounding" if at_their_end(self.of_each, tol).all() else None
 
 
 def at_their_end(figures: np.ndarray, tol: float) -> np.ndarray:
-    """(k,) bool: which problems have a gap (k, 4) within the tolerance, or one that rounding keeps above it."""
-    gaps = figures[:, REL_GAP]
-    return (gaps <= tol) | decided_by_rounding(gaps, figures[:, ROUNDED], tol)
+    """(k,) bool: which problems have a gap (k, 4) within the tolerance; or one that the bound of what the certificate's
+    sums have rounded off keeps above it, being half of it or more: then a better w has no better certificate.  With a
+    tolerance of 0 a limit is to end the run."""
+    gaps, rounding = figures[:, REL_GAP], figures[:, ROUNDED]
+    return (gaps <= tol) | ((tol > 0.0) & (rounding > tol) & (0.5 * gaps <= rounding))
 
 
 def certificate_of(figures: np.ndarray, accuracy: float | None, rmse: float | None = None,
@@ -223,8 +217,24 @@ class CertificateSums:
         return scores
 
     def within(self, block: Block) -> np.ndarray:
-        """(n, k): by how much the scores of a block's rows may be off."""
-        return errors_of_scores(block, self.w, self.lengths, self.problem, self.threads)
+        """(n, k): by how much the scores of a block's rows may be off: m u sum_j |w_j x_ij|, of m operations one after
+        the other; that sum is ||w|| ||x_i|| at most, which costs nothing."""
+        w, problem = self.w, self.problem
+        with np.errstate(over="ignore", invalid="ignore"):
+            operations = block.lengths + 2.0
+            if w.shape[1] == 1:  # four sums are made beside each other
+                np.minimum(operations, 0.25 * operations + 6.0, out=operations)
+            out = np.multiply.outer(np.sqrt(block.sq_norms + problem.bias**2), self.lengths)
+            out *= UNIT_ROUNDOFF * operations[:, None]
+            if not out.max(initial=0.0) * max(1.0, float(np.max(problem.cost))) <= CLOSE * problem.unit:
+                entries = block.entries
+
+                def fill(rows: slice) -> None:
+                    sizes_of_products(entries.of_rows(rows), w, problem.bias, out[rows])
+
+                self.threads.over_rows(fill, entries.indptr, w.shape[1])
+                out *= UNIT_ROUNDOFF * operations[:, None]
+        return out
 
     def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None, within: np.ndarray | None = None) -> None:
         """Add a block: scores (n, k) and alpha (n, k) of its rows, None of a primal method; within: as the method of
@@ -293,77 +303,36 @@ class CertificateSums:
         rmse = None if self.squared_error is None else math.sqrt(self.squared_error / problem.n_samples)
         if rmse is not None and not math.isfinite(rmse):
             raise overflowed()
-        *terms, moved, _, _ = self.totals.T
-        drift, off = (self._drift(), self._drift_within()) if self.dual else (0.0, 0.0)
-        rounded = self._rounding_of_w()
-        bounds = with_bounds(terms, n, d, self.norms[:, 1], drift, np.square(drift), off)
-        bounds = bounds._replace(wider=bounds.wider + 0.5 * np.square(rounded))
+        loss, of_rows, _, magnitude, more, wider, moved, _, _ = self.totals.T
+        distance = self.norms[:, 1]
+        primal = 0.5 * distance + loss
+        more = more + (rounding_of_sums(n, loss) + rounding_of_sums(d, primal))
         if not self.dual:
-            primal = float(bounds.primal[0])
-            if not math.isfinite(primal):
+            if not math.isfinite(primal[0]):
                 raise overflowed()
-            return Certificate(primal + float(bounds.more[0]), None, None, accuracy, rmse)
+            return Certificate(float(primal[0]) + float(more[0]), None, None, accuracy, rmse)
+        # drift: ||w - w(a)||; off: by how much it may be larger; rounded: the bound of what w was rounded by
+        drift, off, rounded = self._drift(), self._drift_within(), self._rounding_of_w()
+        gap = of_rows + 0.5 * np.square(drift)
+        wider = wider + (OF_TERMS * magnitude + rounding_of_sums(n, of_rows)) + (drift + 0.5 * off) * off
+        wider = wider + 0.5 * np.square(rounded)
         factors = None
         if self.sides is not None:
             factors = free_bias.factors(self.sides)
-            wider = (1.0 - min(factors)) * (moved + (OF_TERMS + rounding_of_sums(n, 1.0)) * terms[3])
-            cost = free_bias.cost_of_repair(self.sides, drift + rounded + off, 2.0 * rounding_of_sums(n, 1.0))
-            bounds = bounds._replace(gap=bounds.gap + cost, wider=bounds.wider + wider)
+            wider = wider + (1.0 - min(factors)) * (moved + (OF_TERMS + rounding_of_sums(n, 1.0)) * magnitude)
+            gap = gap + free_bias.cost_of_repair(self.sides, drift + rounded + off, 2.0 * rounding_of_sums(n, 1.0))
         figures = np.empty((len(self.norms), len(CERTIFIED)))
         if problem.certified is not None:
             figures[:] = problem.certified
+        bounds = np.stack([primal, gap, of_rows, magnitude + distance, more, wider, 0.5 * distance], axis=1)
         for c in self.live.tolist():
-            figures[c] = certified(*(float(column[c]) for column in bounds))
+            figures[c] = certified(*bounds[c].tolist())
         return certificate_of(figures, accuracy, rmse, factors, each=problem.sides is not None)
-
-
-def errors_of_scores(block: Block, w: np.ndarray, lengths: np.ndarray, problem, threads: Threads) -> np.ndarray:
-    """(n, k): by how much the decision values of a block's rows may be off at w (d + 1, width), whose k vectors have
-    these lengths: m u sum_j |w_j x_ij|, of m operations one after the other; that sum is ||w|| ||x_i|| at most, which
-    costs nothing."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        operations = block.lengths + 2.0
-        if w.shape[1] == 1:  # four sums are made beside each other
-            np.minimum(operations, 0.25 * operations + 6.0, out=operations)
-        out = np.multiply.outer(np.sqrt(block.sq_norms + problem.bias**2), lengths)
-        out *= UNIT_ROUNDOFF * operations[:, None]
-        if not out.max(initial=0.0) * max(1.0, float(np.max(problem.cost))) <= CLOSE * problem.unit:
-            entries = block.entries
-
-            def fill(rows: slice) -> None:
-                sizes_of_products(entries.of_rows(rows), w, problem.bias, out[rows])
-
-            threads.over_rows(fill, entries.indptr, w.shape[1])
-            out *= UNIT_ROUNDOFF * operations[:, None]
-    return out
 
 
 def rounding_of_sums(n: int, total):
     """By how much a sum of n terms that are not negative may be off, where they are added one after the other."""
     return UNIT_ROUNDOFF * (n + 8.0) * total
-
-
-class Bounds(NamedTuple):
-    """What ``certified`` takes, of one problem (floats) or of several (k,)."""
-
-    primal: Any
-    gap: Any
-    of_rows: Any
-    magnitude: Any
-    more: Any
-    wider: Any
-    least: Any
-
-
-def with_bounds(terms, n: int, d: int, distance, drift, square, off) -> Bounds:
-    """terms: the first six of ``SUMS``; n, d: by how many additions of rows and of features they and the norms were
-    made; distance: ||w - w0||^2; drift, square: ||w - w(a)|| and its square; off: by how much the former may be
-    larger."""
-    loss, of_rows, _, magnitude, more, wider = terms
-    primal = 0.5 * distance + loss
-    more = more + (rounding_of_sums(n, loss) + rounding_of_sums(d, primal))
-    wider = wider + (OF_TERMS * magnitude + rounding_of_sums(n, of_rows)) + (drift + 0.5 * off) * off
-    return Bounds(primal, of_rows + 0.5 * square, of_rows, magnitude + distance, more, wider, 0.5 * distance)
 
 
 def certified(

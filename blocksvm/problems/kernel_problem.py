@@ -12,8 +12,8 @@ from blocksvm.base.settings import Setting, Settings
 from blocksvm.kernels.kernel_machine_loops import LINEAR, POLYNOMIAL, RBF
 from blocksvm.kernels.loss_functions import UNIT_ROUNDOFF
 from blocksvm.problems.certificate import OF_TERMS, Certificate, certified, rounding_of_sums
+from blocksvm.problems.expansion import KERNELS
 from blocksvm.problems.problem import Problem, make_problem
-from blocksvm.problems.support_rows import KERNELS
 from blocksvm.sources.source import Source
 
 KERNEL_SETTINGS = Settings((

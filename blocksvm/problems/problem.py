@@ -1,11 +1,8 @@
 """The problem that a run solves: one over the rows, or k of them, each with targets, costs and weights of its own.
 
-    primal  P(w) = 1/2 ||w - w0||^2 + sum_i value(z_i, y_i, C_i),    z_i = <w, x_i>
-    dual    D(a) = -sum_i conjugate(a_i, y_i, C_i) - 1/2 ||u(a)||^2 - <w0, u(a)>,    u(a) = sum_i a_i direction(y_i) x_i
-
-with C_i = C * class weight * row weight and w(a) = w0 + u(a); w0 is a prior model, or 0.  Weak duality: D(a) <= P* <=
-P(w) for every feasible a and every w (certificate.py).  Two classes, and real targets, are k = 1.  Of more classes each
-is a problem against the rest; they are stated together since their rows are read together.
+Primal and dual are those of losses/loss.py, with C_i = C * class weight * row weight; w0 is a prior model, or 0.  Two
+classes, and real targets, are k = 1.  Of more classes each is a problem against the rest, stated together since their
+rows are read together.
 """
 
 from __future__ import annotations
@@ -125,21 +122,11 @@ class Problem:
         """What kernels take of a block's rows and their problems: (codes, reals, weights, objective)."""
         return self.codes(block), self.reals(block), block.weights, self.objective
 
-    def targets_and_costs(self, block: Block, c: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """(n,), (n,) float64: the targets of a block's rows in problem c, their costs, 0 of those without a part."""
-        codes, reals, weights, (_, cost, table, _) = self.rows(block)
-        sides = np.sign(codes) if table is None else table[codes, c]
-        if reals is not None and table is None:
-            sides = np.ones(len(reals))
-        costs = np.where(sides == 0, 0.0, np.where(sides > 0, cost[c, 1], cost[c, 0]))
-        targets = sides.astype(np.float64) if reals is None else reals
-        return targets, costs if weights is None else costs * weights
-
     def allows(self, alpha: np.ndarray, block: Block) -> bool:
         """Whether the dual variables (n, k) of a block's rows lie within their bounds, but for rounding."""
         near = alpha.copy()
         self.make_feasible(near, block, np.ones_like(self.cost))
-        return as_near(alpha, near)
+        return bool((np.abs(alpha - near) <= ROUNDING * np.abs(near).max(initial=0.0)).all())
 
     def make_feasible(
         self, alpha: np.ndarray, block: Block, ratio: np.ndarray, largest: np.ndarray | None = None
@@ -158,11 +145,6 @@ class Problem:
     def sums(self, w: np.ndarray, prior: np.ndarray = NOTHING, rebuilt: np.ndarray | None = None) -> CertificateSums:
         """For a certificate of w (k, d + 1)."""
         return self.sums_type(self, w, prior, rebuilt)
-
-
-def as_near(alpha: np.ndarray, near: np.ndarray) -> bool:
-    """Whether dual variables are, but for rounding, those that are allowed next to them."""
-    return bool((np.abs(alpha - near) <= ROUNDING * np.abs(near).max(initial=0.0)).all())
 
 
 def problem_settings(values: Mapping) -> Settings:

@@ -9,14 +9,13 @@ as it is: no row is moved for it any more.  Of two classes, and of real targets,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings, plain
-from blocksvm.base.vectors import LINE, as_columns, width_of
+from blocksvm.base.vectors import LINE, width_of
 from blocksvm.kernels.columns import add_rows
 from blocksvm.kernels.loss_functions import AT_REST, UNIT_ROUNDOFF
 from blocksvm.kernels.rows import BlockRows
@@ -27,15 +26,14 @@ from blocksvm.problems.certificate import (
     CERTIFIED,
     DRIFT,
     LEAST,
-    NOTHING,
     REL_GAP,
     Certificate,
     at_their_end,
     norms_of,
 )
 from blocksvm.problems.free_bias import constant_value
-from blocksvm.problems.problem import Problem, each_against_the_rest, has_classes, make_problem, problem_settings
-from blocksvm.problems.problem_settings import MULTICLASS
+from blocksvm.problems.problem import Problem, has_classes, problem_settings
+from blocksvm.problems.problem_settings import MULTICLASS, WITH_CLASSES, learns_together
 from blocksvm.solvers.dual_cd_kernels import (
     Limits,
     PassArrays,
@@ -49,6 +47,8 @@ from blocksvm.solvers.screening import NO_PAUSES, NO_SHARES, NONE_MOVING, SHARES
 from blocksvm.solvers.solver import (
     SHARE,
     Capabilities,
+    ColumnSolver,
+    Method,
     PassResult,
     SavedRun,
     Solver,
@@ -56,13 +56,12 @@ from blocksvm.solvers.solver import (
     StateArray,
     Task,
     Visit,
-    VisitArray,
 )
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
 ONLY = np.zeros(1, np.int32)  # the live problems where there is one
-ORDER, ACTIVE, SHARES = "order", "active", "shares"  # visit arrays, (n,) for each lane
+SHARES = "shares"  # an array of a visit, (n,) for each lane
 OUTERS, RESTING = range(2)  # entries of state["sums"]: outer iterations done, and from RESTING on a ring of the losses
 # of the rows put to rest in each of the last outer iterations
 
@@ -84,64 +83,43 @@ QUADRATIC = 1e-6  # relative: nearer than this to a parabola the conjugates' sum
 
 
 @dataclass
-class Shrinking:
-    """What a visit's passes leave out (Hsieh et al., ICML 2008, section 3.2): the extremes of the last one's projected
-    gradients, beyond which a row at its bound is dropped, and how many rows have been."""
-
-    above: float = np.inf
-    below: float = -np.inf
-    dropped: int = 0
-
-
-@dataclass
 class Lane:
     """What the kernel takes of one lane (kernels/columns.py) in a visit: rows, reals, its live problems (t,) int32,
-    what it updates, and the lane's own order (n,), None where it is alone."""
+    what it updates, and the lane's own order (n,), None where it is alone.  What its passes leave out (Hsieh et al.,
+    ICML 2008, section 3.2): above, below: the extremes of the last one's projected gradients, beyond which a row at its
+    bound is dropped; dropped: how many rows have been."""
 
     rows: BlockRows
     reals: np.ndarray | None
     live: np.ndarray
     arrays: PassArrays
     order: np.ndarray | None = None
-    shrinking: Shrinking = field(default_factory=Shrinking)
+    above: float = np.inf
+    below: float = -np.inf
+    dropped: int = 0
 
 
-class DualCD(Solver):
+class DualCD(ColumnSolver):
     """Hsieh et al., ICML 2008, Alg. 3, on the rows of a block (Yu et al., KDD 2010, for blocks), for each problem by
     itself; threads share lanes of problems or, of one problem, the screening of its rows.
 
     tolerance: stop a visit when the projected gradients of all its rows lie within this range (None: never).
-    prior (d + 1, width) or (0, 0), from ``start`` on.  state["conjugates"], ["seen"], ["scale"] (k,): of each problem
+    state["conjugates"], ["seen"], ["scale"] (k,): of each problem
     the sum of the conjugates, the gap that this reading has seen, and what its shares of the gap are multiplied by;
     ["certified"] (4 k,), ["history"] (3 k,): as ``Problem`` has them.
     """
 
     name = "dual-cd"
     packed = True
-    problem: Problem
-    needs_output = False
     capabilities = Capabilities(
-        certifies=True,
-        minimises=True,
-        schedules=True,
-        warm_starts=True,
-        takes_prior=True,
-        takes_weights=True,
-        working_set=True,
-        free_bias=True,
-        default_max_outer=1000,
-    )
+        certifies=True, minimises=True, schedules=True, warm_starts=True, takes_prior=True, takes_weights=True,
+        working_set=True, free_bias=True, default_max_outer=1000
+    )  # fmt: skip
 
     def __init__(self, task: Task):
         self.settings = settings_of(task.settings).resolve(task.settings, self.name)
-        self.problem = problem = self.stated(task)
-        k = self.n_vectors = problem.n_problems
-        if task.free_bias and k > 1:
-            raise InputError(
-                f"{option('bias=free')}: is for two classes or real targets; give the value of a constant feature"
-            )
-        self.bias, self.real_targets = problem.bias, problem.real
-        self.prior = NOTHING
+        super().__init__(task)
+        k = self.n_vectors
         # Batches wait for all of their threads: shared on two processors beside decoding, runs took 0.97 to 1.45 times
         # as long.  Passes of several problems take longer than decoding.
         self.passes_like_decoding = k == 1
@@ -151,15 +129,13 @@ class DualCD(Solver):
             self.state_arrays += (StateArray(MULTIPLIER, "scalar", 3),)
 
     def stated(self, task: Task) -> Problem:
-        """The problem of a task."""
-        source, settings = task.source, self.settings
-        require(settings["loss"], "conjugate", self.name)
-        if has_classes(settings, source):
-            return each_against_the_rest(settings, task.bias, source, task.tol)
-        if settings["multiclass"] is not None:
+        require(self.settings["loss"], "conjugate", self.name)
+        if self.settings["multiclass"] is not None and not has_classes(self.settings, task.source):
             raise InputError(f"{option('multiclass')}: is for more than two classes; leave it out")
-        bias = constant_value(source) if task.free_bias else task.bias
-        return replace(make_problem(settings, bias, source), free_bias=task.free_bias, tol=task.tol)
+        return super().stated(task)
+
+    def constant_value(self, source: Source) -> float:
+        return constant_value(source)
 
     def declare(self, lanes: int, rests: int) -> None:
         """The arrays of the state and of a visit; rests: of a row."""
@@ -175,16 +151,10 @@ class DualCD(Solver):
             StateArray("certified", "scalar", len(CERTIFIED) * k, in_model=False),
             StateArray("history", "scalar", 3 * k),
         )
-        self.visit_arrays: tuple[VisitArray, ...] = (VisitArray(ACTIVE, np.uint8, lanes),)
-        if several:
-            self.visit_arrays += (VisitArray(ORDER, np.int32, lanes),)
+        self.visit_bytes = lanes * (1 + several * 4)  # whether a row is active, and its place in the order
         if self.with_set:
             self.state_arrays += (StateArray("pauses", "row", columns=rests, dtype=np.uint8, in_model=False),)
-            self.visit_arrays += (VisitArray(SHARE), *([VisitArray(SHARES, copies=lanes)] if several else []))
-
-    def plan_memory(self, budget: Budget, source: Source, saved: Mapping | None = None) -> None:
-        if self.problem.sides is not None:
-            budget.take("sides of the classes", self.problem.sides.n_bytes)
+            self.visit_bytes += 8 + several * lanes * 8  # its shares
 
     def problem_at(self, state: State) -> Problem:
         certified = state["certified"].reshape(-1, len(CERTIFIED))
@@ -195,26 +165,17 @@ class DualCD(Solver):
         return state["history"].reshape(3, -1)
 
     def live(self, state: State) -> np.ndarray:
-        """The vectors that are not at their end; a run of one ends with it."""
+        """A run of one problem ends with it."""
         return ONLY if self.n_vectors == 1 else self.problem_at(state).live
-
-    def columns(self, state: State, name: str) -> np.ndarray:
-        """(n, .): an array of features or rows."""
-        return as_columns(state[name])
 
     def start(self, state: State) -> None:
         """a = 0 is a feasible start, with w = 0 or the prior model's weights, which are laid side by side."""
         state["scale"][:] = 1.0
         state["certified"][REL_GAP :: len(CERTIFIED)] = np.inf
         w = self.columns(state, "w")
-        if self.prior.size:
-            prior = self.prior.reshape(self.n_vectors, -1)
-            self.prior = np.zeros_like(w)
-            self.prior[:, : self.n_vectors] = prior.T
-            w[:] = self.prior
+        self.begin_at_prior(w)
         if self.problem.free_bias:
             state[MULTIPLIER][:] = w[-1, 0], 0.0, 1.0
-            self.prior[-1:] = 0.0  # it is no more than where the bias begins
 
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
         """The other run's a, scaled in each problem and class by the ratio of C (Chu et al., KDD 2015), then into each
@@ -282,29 +243,27 @@ class DualCD(Solver):
 
     # -- visits ------------------------------------------------------------------------------------------------
 
-    def start_visit(self, visit: Visit) -> None:
-        visit.arrays[ACTIVE][:] = 1
-        if self.with_set:
-            for name in (SHARE, SHARES)[: 1 + (self.n_lanes > 1)]:
-                visit.arrays[name][:] = AT_REST  # of the rows that are not visited
-
     def lanes(self, block: Block, state: State, visit: Visit) -> list[Lane]:
         """Those in which there are live problems."""
         codes, reals, _, _ = self.problem.rows(block)
-        rows, live, own = block.row_arrays._replace(y=codes), self.live(state), visit.arrays
+        rows, live, n = block.row_arrays._replace(y=codes), self.live(state), block.n_samples
         several, k = self.n_lanes > 1, self.n_vectors
         w, alpha, rest = (self.columns(state, name) for name in ("w", "alpha", "rest"))
-        pauses = self.columns(state, "pauses") if self.with_set else NO_PAUSES
-        share = NO_SHARES if not self.with_set else own[SHARES if several else SHARE]
+        pauses, share, each = NO_PAUSES, NO_SHARES, (self.n_lanes, n) if several else (n,)
+        active, orders = np.ones(each, np.uint8), np.empty(each if several else 0, np.int32)
+        if self.with_set:
+            pauses = self.columns(state, "pauses")
+            share = visit.arrays[SHARE] = np.full(n, AT_REST)  # of the rows that are not visited
+            if several:
+                share = visit.arrays[SHARES] = np.full(each, AT_REST)
         lanes = []
         for g in np.unique(live // LINE).tolist() if several else range(min(1, len(live))):
             mine = live[live // LINE == g] if several else live
             arrays = PassArrays(
-                w, alpha, own[ACTIVE][g] if several else own[ACTIVE], rest, state["conjugates"], np.zeros(k),
+                w, alpha, active[g] if several else active, rest, state["conjugates"], np.zeros(k),
                 self.history(state)[ADDITIONS], state["scale"], pauses, share[g] if several and len(share) else share,
             )  # fmt: skip
-            order = own[ORDER][g] if several else None
-            lanes.append(Lane(rows, reals, mine, arrays, order))
+            lanes.append(Lane(rows, reals, mine, arrays, orders[g] if several else None))
         return lanes
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
@@ -338,35 +297,35 @@ class DualCD(Solver):
             mine = lane.order[: len(order)]
             mine[:] = order
             order = mine
-        shrinking, arrays = lane.shrinking, lane.arrays
+        arrays = lane.arrays
         first, reading = visit.passes == 0, not visit.of_the_set
         if first:
             columns = lane.live if arrays.rest.shape[1] > 1 else None
             n_active = leave_resting(order, arrays.rest, columns, arrays.active, reading)
-            shrinking.dropped += len(order) - n_active
+            lane.dropped += len(order) - n_active
             order = order[:n_active]
-        elif shrinking.dropped > 0:
+        elif lane.dropped > 0:
             order = order[: keep_active(order, arrays.active)]
         # of several passes over a block the first one tells what the other blocks have left of the gap
         shares_before = arrays.share.copy() if reading and not first else None
         longest = LONGEST_REST if self.with_set else REST_VISITS
         beyond = REST_BEYOND * self.problem.unit if reading and outers >= REST_VISITS else np.inf
-        limits = Limits(shrinking.above, shrinking.below, beyond, longest, reading, first and reading)
+        limits = Limits(lane.above, lane.below, beyond, longest, reading, first and reading)
         arrays.seen[:] = 0.0
         pg_max, pg_min, dropped, nnz, loss, resting, gain, shares, _ = self.visit_rows(
             block, order, limits, lane, outers > 0
         )
         if shares_before is not None:
             arrays.share[:] = shares_before
-        shrinking.dropped += dropped
+        lane.dropped += dropped
         # an extreme on the wrong side of 0 would drop rows that still move
-        shrinking.above = pg_max if pg_max > 0.0 else np.inf
-        shrinking.below = pg_min if pg_min < 0.0 else -np.inf
+        lane.above = pg_max if pg_max > 0.0 else np.inf
+        lane.below = pg_min if pg_min < 0.0 else -np.inf
         finished = False
         if self.tolerance is not None and pg_max - pg_min <= self.tolerance:
-            finished = shrinking.dropped == 0
+            finished = lane.dropped == 0
             arrays.active[:] = 1  # rows that were dropped take part in the next pass
-            lane.shrinking = Shrinking()
+            lane.above, lane.below, lane.dropped = np.inf, -np.inf, 0
         result = PassResult(len(order), nnz, loss if first and reading else 0.0, finished, gain=gain, seen=shares)
         return result, resting
 
@@ -428,9 +387,6 @@ class DualCD(Solver):
         figures[ended] = certified[ended]
         return half_below(certified[live, REL_GAP])
 
-    def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
-        return state["w"] if self.n_vectors == 1 else state["w"].T[: self.n_vectors]
-
     def norms(self, state: State) -> np.ndarray:
         """(k, 4), as ``squared_norms`` has them, of the weights that are regularised."""
         part = slice(None, -1 if self.problem.free_bias else None)
@@ -461,9 +417,6 @@ class DualCD(Solver):
 
     def dual_variables(self, state: State) -> np.ndarray:
         return state["alpha"]
-
-    def progress(self, state: State) -> dict:
-        return {"classes_done": self.n_vectors - len(self.live(state))} if self.n_vectors > 1 else {}
 
 
 def half_below(gaps: np.ndarray) -> float:
@@ -499,3 +452,25 @@ def take_weights(solver: DualCD, state: State, saved: SavedRun, ratio: np.ndarra
 def settings_of(values: Mapping) -> Settings:
     """Those of the problem, and of the loss that is given."""
     return problem_settings(values) + (MULTICLASS,)
+
+
+def make(task: Task) -> Solver:
+    """Each class against the rest, or all classes together."""
+    settings = settings_of(task.settings).resolve(task.settings, DualCD.name)
+    if learns_together(settings["multiclass"]) and has_classes(settings, task.source):
+        from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD  # loads kernels that others do not need
+
+        return CrammerSingerCD(task)
+    return DualCD(task)
+
+
+METHOD = Method(
+    "dual-cd",
+    "dual coordinate descent in blocks, to a certified duality gap",
+    WITH_CLASSES,
+    DualCD.capabilities,
+    make,
+    ("loss",),
+    settings_of,
+)
+AUTO = replace(METHOD, name="auto", summary="newton for smooth losses of rows with few, dense features; else dual-cd")

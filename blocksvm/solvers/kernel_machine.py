@@ -26,6 +26,7 @@ from blocksvm.base.settings import Setting
 from blocksvm.kernels.kernel_machine_loops import kernel_rows, kernel_sums, pairs, singles
 from blocksvm.kernels.loss_functions import UNIT_ROUNDOFF
 from blocksvm.problems.certificate import Certificate
+from blocksvm.problems.expansion import Support
 from blocksvm.problems.kernel_problem import (
     KERNEL_SETTINGS,
     certificate_of,
@@ -36,8 +37,7 @@ from blocksvm.problems.kernel_problem import (
     known_of_kernel,
 )
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
-from blocksvm.problems.support_rows import Support
-from blocksvm.solvers.kernel_rows import Candidates, KernelRows, RowCopies, best_pairs
+from blocksvm.solvers.kernel_rows import Candidates, KernelRows, best_pairs
 from blocksvm.solvers.solver import (
     Capabilities,
     Method,
@@ -48,7 +48,7 @@ from blocksvm.solvers.solver import (
     Task,
     Visit,
 )
-from blocksvm.sources.block import Block
+from blocksvm.sources.block import Block, joined, rows_of
 from blocksvm.sources.source import Source
 
 SETTINGS = PROBLEM_SETTINGS.without("loss") + KERNEL_SETTINGS + (
@@ -192,7 +192,7 @@ class KernelMachine(Solver):
             free_entries += int(lengths[place])
         state["place"][members[gone]] = -1
         new = in_memory.exchange(np.array(gone, np.int64), candidates, wanted)
-        state["place"][in_memory.held.rows] = np.arange(len(in_memory.held), dtype=np.int32)
+        state["place"][in_memory.held.rows] = np.arange(in_memory.held.n_samples, dtype=np.int32)
         self.fill(new)
 
     def fill(self, new: np.ndarray) -> None:
@@ -201,10 +201,11 @@ class KernelMachine(Solver):
         columns = in_memory.columns()
 
         def rows(part: slice) -> None:
-            work, held = np.empty(len(in_memory.held)), in_memory.held
+            held = in_memory.held
             kernel_rows(
-                *held.csr, held.norms, new[part], *columns, *self.function, self.constant, work, in_memory.matrix
-            )
+                *held.matrix, held.sq_norms, new[part], *columns, *self.function, self.constant,
+                np.empty(held.n_samples), in_memory.matrix,
+            )  # fmt: skip
 
         self.share_out(len(new), rows)
 
@@ -213,7 +214,7 @@ class KernelMachine(Solver):
         moved = np.flatnonzero(change)
         if not len(moved):
             return None
-        return (*self.in_memory.columns(moved), self.in_memory.held.norms[moved], change[moved])
+        return (*self.in_memory.columns(moved), self.in_memory.held.sq_norms[moved], change[moved])
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         """Bring the scores of the block's rows up to date, and gather those that violate optimality most."""
@@ -224,8 +225,9 @@ class KernelMachine(Solver):
 
     def sides_of(self, block: Block) -> np.ndarray:
         """(n,): y_i C_i."""
-        sides, costs = self.problem.targets_and_costs(block)
-        return sides * costs
+        y, (below, above) = block.y, self.problem.cost[0]
+        sides = np.where(y > 0, above, np.where(y < 0, -below, 0.0))
+        return sides if block.weights is None else sides * block.weights
 
     def update(self, block: Block, state: State) -> None:
         if self.moved is not None:
@@ -293,8 +295,11 @@ class KernelMachine(Solver):
         """The rows with a > 0, in the order of the source; the matrix is given back for them."""
         self.in_memory.matrix = np.empty((0, 0))
         alpha, beta = state["alpha"], signed(state["alpha"], state["sides"])
-        held = RowCopies.joined([RowCopies.of(block, np.flatnonzero(alpha[block.rows] > 0.0)) for block in blocks()])
-        return Support(*held.csr, held.norms, beta[held.rows], described_kernel(self.settings))
+        held = joined([rows_of(block, np.flatnonzero(alpha[block.rows] > 0.0)) for block in blocks()])
+        values = np.ones(held.n_nonzeros) if held.values is None else held.values.astype(np.float64)
+        kernel = described_kernel(self.settings)
+        assert held.indices is not None  # kernel machines read plain rows
+        return Support(held.indptr, held.indices, values, held.sq_norms, beta[held.rows], kernel)
 
     def summary(self, state: State) -> str:
         alpha, cost = state["alpha"], np.abs(state["sides"])

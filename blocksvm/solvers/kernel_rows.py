@@ -2,61 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from blocksvm.kernels.kernel_machine_loops import columns_of
-from blocksvm.kernels.shuffle import gather_rows
-from blocksvm.sources.block import Block
+from blocksvm.sources.block import Block, joined, rows_of
 
-
-class RowCopies:
-    """Copies of rows: rows (m,) int64, their places in the source; norms (m,): squared; csr: (indptr, indices int32,
-    values float64)."""
-
-    def __init__(self, rows: np.ndarray, norms: np.ndarray, csr: tuple[np.ndarray, np.ndarray, np.ndarray]):
-        self.rows, self.norms, self.csr = rows, norms, csr
-
-    @classmethod
-    def of(cls, block: Block, chosen: np.ndarray) -> RowCopies:
-        """Of some of a block's rows."""
-        return cls(block.rows[chosen], block.sq_norms[chosen], copied(block.matrix, chosen))
-
-    @classmethod
-    def joined(cls, parts: Sequence[RowCopies]) -> RowCopies:
-        """One after the other."""
-        indptr = np.append(0, np.cumsum(np.concatenate([one.lengths for one in parts])))
-        indices, values = (np.concatenate([one.csr[k] for one in parts]) for k in (1, 2))
-        rows, norms = (np.concatenate([getattr(one, name) for one in parts]) for name in ("rows", "norms"))
-        return cls(rows, norms, (indptr, indices, values))
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return np.diff(self.csr[0])
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, chosen: np.ndarray) -> RowCopies:
-        return RowCopies(self.rows[chosen], self.norms[chosen], copied(self.csr, chosen))
-
-
-NO_ROWS = RowCopies(np.empty(0, np.int64), np.empty(0), (np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)))
-
-
-def copied(matrix: tuple, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(indptr, indices, values float64) of some rows of another matrix, whose values may be None: all 1."""
-    indptr, indices, values = matrix
-    lengths = np.diff(indptr)[chosen]
-    n = int(lengths.sum())
-    copied_indices, typed = np.empty(n, np.int32), None if values is None else np.empty(n, values.dtype)
-    gather_rows(indptr, indices, values, chosen.astype(np.int64), np.empty_like(lengths), copied_indices, typed)
-    return (
-        np.append(0, np.cumsum(lengths)),
-        copied_indices,
-        np.ones(n) if typed is None else typed.astype(np.float64, copy=False),
-    )
+NO_ROWS = Block(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0), np.empty(0),
+                np.empty(0, np.int64), 0)  # fmt: skip
 
 
 class Candidates:
@@ -84,14 +36,14 @@ class Candidates:
         best = self._best(standing, block.rows[chosen], np.diff(block.indptr)[chosen])
         if not len(best):
             return
-        self.held = RowCopies.joined([self.held, RowCopies.of(block, chosen[best])])
+        self.held = joined([self.held, rows_of(block, chosen[best])])
         self.standing = np.append(self.standing, standing[:, best], axis=1)
-        if len(self.held) > 3 * self.most_rows or self.held.csr[0][-1] > self.most_entries:
+        if self.held.n_samples > 3 * self.most_rows or self.held.n_nonzeros > self.most_entries:
             self.prune()
 
     def prune(self) -> None:
         order = self._best(self.standing, self.held.rows, self.held.lengths)
-        self.held, self.standing = self.held[order], self.standing[:, order]
+        self.held, self.standing = rows_of(self.held, order), self.standing[:, order]
 
     def _best(self, standing: np.ndarray, rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Positions of the rows that stay, rising."""
@@ -150,15 +102,16 @@ class KernelRows:
 
     def columns(self, chosen: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(first, owner, held) of some of the rows (None: all), see kernels/kernel_machine_loops.py."""
-        csr = self.held.csr if chosen is None else copied(self.held.csr, chosen)
-        columns = np.zeros(self.n_features + 2, np.int64), np.empty(len(csr[1]), np.int32), np.empty(len(csr[1]))
-        columns_of(*csr, *columns)
+        some = self.held if chosen is None else rows_of(self.held, chosen)
+        nnz = some.n_nonzeros
+        columns = np.zeros(self.n_features + 2, np.int64), np.empty(nnz, np.int32), np.empty(nnz)
+        columns_of(*some.matrix, *columns)
         return columns
 
     def exchange(self, gone: np.ndarray, candidates: Candidates, wanted: np.ndarray) -> np.ndarray:
         """Put some candidates into the places of the rows that go, and behind the last one; where more go than come,
         the last rows move into the places that are left.  Returns the places whose kernel values are to be computed."""
-        n, n_new = len(self.held), len(wanted)
+        n, n_new = self.held.n_samples, len(wanted)
         gone = np.sort(gone)
         places = np.concatenate([gone[:n_new], np.arange(n, n + max(0, n_new - len(gone)))])
         source = np.arange(max(n, n + n_new - len(gone)))  # what comes to each place
@@ -172,5 +125,5 @@ class KernelRows:
             source = source[:stay]
             self.matrix[moved] = self.matrix[last]
             self.matrix[:, moved] = self.matrix[:, last]
-        self.held = RowCopies.joined([self.held, candidates.held[wanted]])[source]
+        self.held = rows_of(joined([self.held, rows_of(candidates.held, wanted)]), source)
         return places

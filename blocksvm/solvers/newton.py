@@ -21,14 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
 from blocksvm.base.threads import n_processors
 from blocksvm.base.vectors import LINE, width_of
 from blocksvm.losses import require
 from blocksvm.problems.certificate import (
     CERTIFIED,
-    NOTHING,
     REL_GAP,
     Certificate,
     CertificateSums,
@@ -36,15 +35,15 @@ from blocksvm.problems.certificate import (
     certificate_of,
     overflowed,
 )
-from blocksvm.problems.problem import Problem, each_against_the_rest, has_classes, make_problem, problem_settings
+from blocksvm.problems.problem import Problem, problem_settings
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.solvers.newton_kernels import PANEL, add_gram, duals_and_curvatures, factorise, half_curvature, solve
 from blocksvm.solvers.solver import (
     Capabilities,
+    ColumnSolver,
     Method,
     PassResult,
     SavedRun,
-    Solver,
     State,
     StateArray,
     Task,
@@ -65,7 +64,7 @@ DECREASE = 1e-4  # c_1 of the Armijo condition (Nocedal, Wright, Numerical Optim
 IN_A_PANEL = 32  # products that a panel takes in the time of one by itself: 16 within the caches, 60 beyond
 
 
-class Newton(Solver):
+class Newton(ColumnSolver):
     """Newton's method with the Armijo condition, of one problem, or of one for each class.
 
     Of several problems as many as there is memory for are worked on at once, the first that are not at their end: the
@@ -78,32 +77,23 @@ class Newton(Solver):
 
     name = "newton"
     packed = True
-    needs_output = False
     capabilities = Capabilities(
-        certifies=True,
-        minimises=True,
-        warm_starts=True,
-        takes_prior=True,
-        takes_weights=True,
-        free_bias=True,
-        in_order=True,
-        default_max_outer=200,
-    )
+        certifies=True, minimises=True, warm_starts=True, takes_prior=True, takes_weights=True, free_bias=True,
+        in_order=True, default_max_outer=200
+    )  # fmt: skip
 
     def __init__(self, task: Task):
         self.settings = problem_settings(task.settings).resolve(task.settings, self.name)
         for part in ("second_derivative", "conjugate"):
             require(self.settings["loss"], part, self.name)
         source = task.source
-        self.problem = problem = self.stated(task)
-        self.tol, self.bias, self.real_targets = task.tol, problem.bias, problem.real
+        super().__init__(task)
+        self.tol = task.tol
         self.fingerprint, self.first_rows = source.fingerprint, source.chunks.first_row
         self.n_columns = source.n_features
         self.order = -(-(source.n_features + 1) // LINE) * LINE
         self.at_once, self.slots = 1, 1  # chunks under way, and Hessians: as the memory is planned
-        k = self.n_vectors = problem.n_problems
-        self.prior = NOTHING
-        width = width_of(k)
+        k, width = self.n_vectors, width_of(self.n_vectors)
         self.additions = len(source.chunks) + int(source.chunks.n_rows.max())
         self.state_arrays: tuple[StateArray, ...] = (
             StateArray("w", "feature", columns=width, in_model=False, in_visits=False),
@@ -112,31 +102,18 @@ class Newton(Solver):
             StateArray("point", "feature", columns=width, in_model=False, in_visits=False),
             StateArray("before", "feature", columns=width, in_model=False, in_visits=False),
             StateArray("search", "scalar", k * len(SEARCH), in_model=False, in_visits=False),
-            StateArray("sums", "scalar", len(numbers_of(problem.sums(np.zeros((k, 1))))), in_model=False),
+            StateArray("sums", "scalar", len(numbers_of(self.problem.sums(np.zeros((k, 1))))), in_model=False),
             StateArray("figures", "scalar", k * len(CERTIFIED), in_model=False),
             StateArray("certified", "scalar", k * len(CERTIFIED), in_model=False, in_visits=False),
             StateArray("measures", "scalar", MEASURES, in_model=False, in_visits=False),
         )
         self.hot = hot_features(first_chunk(source), self.order)
 
-    def stated(self, task: Task) -> Problem:
-        """The problem of a task."""
-        source = task.source
-        if has_classes(self.settings, source):
-            if task.free_bias:
-                raise InputError(
-                    f"{option('bias=free')}: is for two classes or real targets; give the value of a constant feature"
-                )
-            return each_against_the_rest(self.settings, task.bias, source, task.tol)
-        bias = 1.0 if task.free_bias else task.bias
-        return replace(make_problem(self.settings, bias, source), free_bias=task.free_bias, tol=task.tol)
-
     def plan_memory(self, budget: Budget, source: Source, saved: Mapping | None = None) -> None:
         """The Hessians, as many as half of what is left holds, or as the run that is resumed had; panels; and what
         chunks under way take."""
+        super().plan_memory(budget, source)
         k, square = self.n_vectors, self.order**2
-        if self.problem.sides is not None:
-            budget.take("sides of the classes", self.problem.sides.n_bytes)
         slots = max(1, min(k, budget.left // (32 * square)))
         if saved is not None and "hessian" in saved:
             slots = max(1, saved["hessian"][1] // square)
@@ -157,16 +134,11 @@ class Newton(Solver):
         self.state_arrays += arrays
         return sum(array.n_bytes(0, 0) for array in arrays)
 
-    def columns(self, state: State, name: str) -> np.ndarray:
-        """(d + 1, width): a feature array."""
-        return state[name].reshape(len(state[name]), -1)
-
     def by_problem(self, state: State, name: str) -> np.ndarray:
         """(k, .): a scalar array."""
         return state[name].reshape(self.n_vectors, -1)
 
     def live(self, state: State) -> np.ndarray:
-        """(t,) int32: the problems that are not at their end."""
         return np.flatnonzero(~at_their_end(self.by_problem(state, "figures"), self.tol)).astype(np.int32)
 
     def started(self, state: State) -> bool:
@@ -184,17 +156,11 @@ class Newton(Solver):
         )
 
     def start(self, state: State) -> None:
-        """At w = 0, or the prior model's weights, which are laid side by side."""
+        """At w = 0, or the prior model's weights."""
         for name in ("figures", "certified"):
             self.by_problem(state, name)[:, REL_GAP] = NO_GAP
         self.by_problem(state, "search")[:, VALUE] = NO_GAP
-        if self.prior.size:
-            prior = self.prior.reshape(self.n_vectors, -1)
-            self.prior = np.zeros_like(self.columns(state, "trial"))
-            self.prior[:, : self.n_vectors] = prior.T
-            self.columns(state, "trial")[:] = self.prior
-            if self.problem.free_bias:
-                self.prior[-1] = 0.0  # it is no more than where the bias begins
+        self.begin_at_prior(self.columns(state, "trial"))
 
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
         """At the other run's w."""
@@ -354,12 +320,6 @@ class Newton(Solver):
             self.by_problem(state, "certified"), accuracy if predicts else None, rmse if real else None,
             (factors[0], factors[1]) if self.problem.free_bias else None, each=self.n_vectors > 1,
         )  # fmt: skip
-
-    def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
-        return state["w"].T[: self.n_vectors] if self.n_vectors > 1 else state["w"]
-
-    def progress(self, state: State) -> dict:
-        return {"classes_done": self.n_vectors - len(self.live(state))} if self.n_vectors > 1 else {}
 
 
 def hot_features(chunk: Block, order: int) -> int:

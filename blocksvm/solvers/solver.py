@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,34 +18,31 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
 from blocksvm.base.threads import ALONE, Threads
-from blocksvm.kernels.rows import Entries
-from blocksvm.problems.certificate import Certificate
-from blocksvm.problems.support_rows import Support
+from blocksvm.base.vectors import as_columns
+from blocksvm.problems.certificate import NOTHING, Certificate
+from blocksvm.problems.expansion import Expansion, Support
+from blocksvm.problems.problem import Problem, each_against_the_rest, has_classes, make_problem
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 from blocksvm.store.descriptions import RunMeta
-
-TWO_CLASSES, CLASSES, REAL = "two classes", "classes", "real numbers"  # what the targets of a solver may be
 
 
 @dataclass(frozen=True)
 class Capabilities:
     """What a solver can do and what it needs.
 
-    targets: of TWO_CLASSES, CLASSES, REAL; certifies: it keeps dual variables, so its result has a duality gap;
-    minimises: it has a primal objective, whose value is estimated and measured; schedules: further passes over a block
-    in memory make sense (else each row is seen once in an outer iteration); warm_starts: it begins from another run's
-    end; continues: it goes on exactly where a previous model of its own stopped; takes_prior: it can be regularised
-    towards a model; takes_weights: rows may have weights; predicts_first: each row is predicted before it is learned
-    from, and the loss of that is reported; needs_all_rows: all rows must be in memory at once; working_set: it has
-    dual variables with weights made of them, so that it tells which rows can still move, passes over some rows of a
-    block alone make sense, and a visit may end where a block's projected gradients lie within a range; free_bias: the
-    weight of the constant feature may go without regularisation; linear: its result is a vector of weights, one a
-    feature; in_order: it is given the rows in the order of the source, whatever the order of the run;
+    certifies: it keeps dual variables, so its result has a duality gap; minimises: it has a primal objective, whose
+    value is estimated and measured; schedules: further passes over a block in memory make sense (else each row is seen
+    once in an outer iteration); warm_starts: it begins from another run's end; continues: it goes on exactly where a
+    previous model of its own stopped; takes_prior: it can be regularised towards a model; takes_weights: rows may have
+    weights; predicts_first: each row is predicted before it is learned from, and the loss of that is reported;
+    working_set: it has dual variables with weights made of them, so that it tells which rows can still move, passes
+    over some rows of a block alone make sense, and a visit may end where a block's projected gradients lie within a
+    range; free_bias: the weight of the constant feature may go without regularisation; linear: its result is a vector
+    of weights, one a feature; in_order: it is given the rows in the order of the source, whatever the order of the run;
     default_max_outer: outer iterations by default.
     """
 
-    targets: tuple[str, ...] = (TWO_CLASSES,)
     certifies: bool = False
     minimises: bool = False
     schedules: bool = False
@@ -54,7 +51,6 @@ class Capabilities:
     takes_prior: bool = False
     takes_weights: bool = False
     predicts_first: bool = False
-    needs_all_rows: bool = False
     working_set: bool = False
     free_bias: bool = False
     linear: bool = True
@@ -98,23 +94,6 @@ class StateArray:
 
 
 @dataclass(frozen=True)
-class VisitArray:
-    """A named array that lives as long as a visit: one ``dtype`` a row of the block, or ``copies`` of such."""
-
-    name: str
-    dtype: type = np.float64
-    copies: int = 1
-
-    @property
-    def entry_bytes(self) -> int:
-        return self.copies * np.dtype(self.dtype).itemsize
-
-    def zeros(self, n_samples: int) -> np.ndarray:
-        """(n_samples,), or (copies, n_samples) of several."""
-        return np.zeros(n_samples if self.copies == 1 else (self.copies, n_samples), self.dtype)
-
-
-@dataclass(frozen=True)
 class PassResult:
     """The result of an inner pass.  loss_sum: weighted loss of the margins seen before each row's own step; finished:
     nothing is left to do on this block (for schedules that stop by tolerance); reports: of a solver that predicts
@@ -131,7 +110,7 @@ class PassResult:
 
 
 BEST = "best"  # the state's array of the w whose certified primal is the smallest so far
-SHARE = "share"  # the visit array by which a solver tells the rows that can still move, see ``Solver.shares``
+SHARE = "share"  # the array of a visit by which a solver tells the rows that can still move, see ``Solver.shares``
 State = dict[str, np.ndarray]
 
 
@@ -139,11 +118,11 @@ State = dict[str, np.ndarray]
 class Visit:
     """The working space of a visit, which ends with it.
 
-    arrays: those that the solver declares, zeros at first; of_the_set: the visit is to the working set's rows, else to
-    a block's; passes: done; memo: what else the solver stores from pass to pass.
+    arrays: of the solver, which the first pass makes; of_the_set: the visit is to the working set's rows, else to a
+    block's; passes: done; memo: what else the solver stores from pass to pass.
     """
 
-    arrays: State
+    arrays: State = field(default_factory=dict)
     of_the_set: bool = False
     passes: int = 0
     memo: Any = None
@@ -181,14 +160,6 @@ class Task:
     tol: float = 0.0
 
 
-class Completion(Protocol):
-    """Makes decision values of <w, x>, where these are more than that."""
-
-    def complete(self, entries: Entries, values: np.ndarray) -> None:
-        """In ``values`` (1, m), of so many plain rows."""
-        ...
-
-
 class Solver(ABC):
     """Minimises over one block at a time, or learns from it row by row.
 
@@ -205,6 +176,7 @@ class Solver(ABC):
     weights predict none; threads: for work whose result does not depend on how many they are;
     clips_alpha: its w is not made of its dual variables, which may lie beyond their bounds: certificates move them
     there, and add up w(alpha);
+    visit_bytes: of a visit's arrays, a row; with_set: among them is ``SHARE``;
     passes_like_decoding: a pass over a block takes about as long as decoding the next one, to which one of the threads
     is left; packed: it takes packed rows, too; row_matrices: names of matrices of the state that have an entry
     for each row of the source, which certificates fill in.
@@ -217,7 +189,8 @@ class Solver(ABC):
     bias: float
     n_vectors: int
     state_arrays: tuple[StateArray, ...]
-    visit_arrays: tuple[VisitArray, ...] = ()
+    visit_bytes: int = 0
+    with_set: bool = False
     needs_output: bool
     prior: np.ndarray
     n_features: int | None = None
@@ -247,10 +220,6 @@ class Solver(ABC):
 
     def begin_outer(self, state: State) -> None:
         """All rows will be visited, as none has been since the last outer iteration."""
-        return
-
-    def start_visit(self, visit: Visit) -> None:
-        """A visit begins."""
         return
 
     @abstractmethod
@@ -336,9 +305,68 @@ class Solver(ABC):
         """The rows that the result stands on, where it is no vector of weights."""
         return None
 
-    def completion(self, state: State) -> Completion | None:
+    def completion(self, state: State) -> Expansion | None:
         """What makes decision values of <w, x>; None where they are that."""
         return None
+
+
+class ColumnSolver(Solver):
+    """Of a problem's k vectors side by side: w (d + 1, width) of the state, whose first k columns are theirs; prior of
+    that shape or (0, 0), from ``start`` on."""
+
+    problem: Problem
+    needs_output = False
+    prior = NOTHING
+
+    def __init__(self, task: Task):
+        self.problem = problem = self.stated(task)
+        self.n_vectors = problem.n_problems
+        if task.free_bias and self.n_vectors > 1:
+            raise InputError(
+                f"{option('bias=free')}: is for two classes or real targets; give the value of a constant feature"
+            )
+        self.bias, self.real_targets = problem.bias, problem.real
+
+    def stated(self, task: Task) -> Problem:
+        """The problem of a task."""
+        if has_classes(self.settings, task.source):
+            return each_against_the_rest(self.settings, task.bias, task.source, task.tol)
+        bias = self.constant_value(task.source) if task.free_bias else task.bias
+        problem = make_problem(self.settings, bias, task.source)
+        return replace(problem, free_bias=task.free_bias, tol=task.tol)
+
+    def constant_value(self, source: Source) -> float:
+        """Of the feature whose weight is a bias that is not regularised."""
+        return 1.0
+
+    def plan_memory(self, budget: Budget, source: Source, saved: Mapping | None = None) -> None:
+        if self.problem.sides is not None:
+            budget.take("sides of the classes", self.problem.sides.n_bytes)
+
+    def columns(self, state: State, name: str) -> np.ndarray:
+        """(n, .): an array of features or rows."""
+        return as_columns(state[name])
+
+    @abstractmethod
+    def live(self, state: State) -> np.ndarray:
+        """(t,) int32: the problems that are not at their end."""
+        ...
+
+    def begin_at_prior(self, w: np.ndarray) -> None:
+        """w (d + 1, width), zeros, becomes the prior model's weights where there is one, laid side by side."""
+        if self.prior.size:
+            prior = self.prior.reshape(self.n_vectors, -1)
+            self.prior = np.zeros_like(w)
+            self.prior[:, : self.n_vectors] = prior.T
+            w[:] = self.prior
+        if self.problem.free_bias:
+            self.prior[-1:] = 0.0  # it is no more than where the bias begins
+
+    def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
+        return state["w"] if self.n_vectors == 1 else state["w"].T[: self.n_vectors]
+
+    def progress(self, state: State) -> dict:
+        return {"classes_done": self.n_vectors - len(self.live(state))} if self.n_vectors > 1 else {}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ array, contiguous, checked), so that each kernel is compiled once for each kind 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.kernels.rows import BlockRows, Entries, packed_entries
+from blocksvm.sources.block_kernels import copy_rows
 
 ROW_BYTES = 8 + 8 + 8  # indptr, sq_norms, rows; y and weights come on top
 LENGTH_BYTES = 4  # of a packed row
@@ -177,3 +179,32 @@ class Shape(NamedTuple):
         if self.packed:
             return Block(indptr, None, None, *known, elements, more, self.value_dtype)
         return Block(indptr, elements, None if self.value_dtype is None else more, *known)
+
+
+def arrays_of(block: Block) -> tuple[tuple, np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+    """((indptr, elements, y, sq_norms, rows), values, weights, lengths), as kernels that copy rows take them; elements:
+    indices or, of packed rows, words."""
+    elements, values = (block.indices, block.values) if block.words is None else (block.words, None)
+    of_rows = block.indptr, elements, block.y, block.sq_norms, block.rows
+    return of_rows, values, block.weights, block.stored_lengths
+
+
+def rows_of(block: Block, rows: np.ndarray, arena: Arena | None = None) -> Block:
+    """Copies of some rows (m,) of a block, in the arena's memory (None: in memory of its own)."""
+    size = int((block.indptr[rows + 1] - block.indptr[rows]).sum())
+    packed, values = block.words is not None, block.values
+    value_dtype = block.value_dtype if packed else None if values is None else values.dtype.type
+    shape = Shape(packed, value_dtype, block.y.dtype == np.float64, block.weights is not None)
+    copies = shape.new_block(arena, len(rows), size, block.n_features)
+    assert copy_rows(*arrays_of(block), rows, *arrays_of(copies), size)
+    return copies
+
+
+def joined(blocks: Sequence[Block]) -> Block:
+    """The plain rows of blocks, one after the other."""
+    some = [block for block in blocks if block.n_samples] or blocks[:1]
+    ends = np.cumsum(np.concatenate([block.lengths for block in some]))
+    arrays = [(block.indices, block.values, block.y, block.sq_norms, block.rows) for block in some]
+    together: list = [None if column[0] is None else np.concatenate(column) for column in zip(*arrays, strict=True)]
+    indices, values, y, sq_norms, rows = together
+    return Block(np.append(0, ends), indices, values, y, sq_norms, rows, some[0].n_features)

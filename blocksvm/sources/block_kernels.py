@@ -240,3 +240,41 @@ def unpack_rows(entries, to, indices, values):
     """The packed rows one after the other, from entry ``to`` of plain rows on; values None: not wanted."""
     for i in range(entries.indptr.shape[0] - 1):
         to = np.int64(unpack(entries, i, to, indices, values))
+
+
+@inlined
+def copy_row(source, values, weights, lengths, row, target, to_values, to_weights, to_lengths, slot, capacity):
+    """A row of one set of arrays to a slot of another, after the slot before it; False where its elements do not fit
+    within ``capacity``.  The arrays may be the same where the slot does not lie after the row."""
+    indptr, elements, y, sq_norms, rows = source
+    to_indptr, to_elements, to_y, to_sq_norms, to_rows = target
+    start = np.uint64(indptr[row])
+    size = np.uint64(indptr[row + 1]) - start
+    at = np.uint64(to_indptr[slot])
+    if at + size > np.uint64(capacity):
+        return False
+    # unsigned places need no test for one that counts from the end, so that the copying is done in vectors
+    for k in range(size):
+        to_elements[at + k] = elements[start + k]
+    if to_values is not None:
+        for k in range(size):
+            to_values[at + k] = values[start + k]
+    to_indptr[slot + 1] = at + size
+    to_y[slot] = y[row]
+    to_sq_norms[slot] = sq_norms[row]
+    to_rows[slot] = rows[row]
+    if to_weights is not None:
+        to_weights[slot] = weights[row]
+    if to_lengths is not None:
+        to_lengths[slot] = lengths[row]
+    return True
+
+
+@kernel
+def copy_rows(block, values, weights, lengths, chosen, copies, to_values, to_weights, to_lengths, capacity):
+    """The ``chosen`` (m,) rows of a block to the first slots of ``copies``; False where its elements do not fit."""
+    for t in range(chosen.shape[0]):
+        row = np.int64(chosen[t])
+        if not copy_row(block, values, weights, lengths, row, copies, to_values, to_weights, to_lengths, t, capacity):
+            return False
+    return True

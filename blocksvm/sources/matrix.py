@@ -11,10 +11,9 @@ from xxhash import xxh3_128
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import NUMBERS, STRINGS, Coding, Labels, count_labels, encode_labels, kind_of, labels_of
 from blocksvm.kernels.columns import row_sq_norms
-from blocksvm.kernels.shuffle import gather_rows
-from blocksvm.sources.block import Arena, Block
+from blocksvm.kernels.hash_table import add_places, count_numbers, order_by_count, renumber
+from blocksvm.sources.block import Arena, Block, rows_of
 from blocksvm.sources.block_kernels import INDEX_OUT_OF_RANGE, SOUND, check_entries
-from blocksvm.sources.frequency import by_frequency
 from blocksvm.sources.source import ChunkTable, Source, chunk_nonzeros
 
 PIECE = 1 << 18  # dense entries that are compressed at once
@@ -58,7 +57,7 @@ class Matrix(Source):
             if code != INDEX_OUT_OF_RANGE:
                 require_finite(X)
             raise InputError("the matrix is not sound: a column index is out of range")
-        self.sq_norms = np.empty(n)
+        self.sq_norms, self.rows = np.empty(n), np.arange(n)
         row_sq_norms(self.indptr, self.indices, self.values, self.sq_norms)
         self.columns = None  # (d,) int64 of the features, None: their numbers
         if numbered_by_frequency:
@@ -115,25 +114,13 @@ class Matrix(Source):
         return 0
 
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
-        first, n = self.chunks.first_row[chunks], int(self.chunks.n_rows[chunks].sum())
         self.cost.blocks += 1
         self.cost.nnz += int(self.chunks.nnz[chunks].sum())
-        if n == self.n_samples and (np.diff(first) > 0).all():  # everything, as it lies: no copy
-            rows = np.arange(n)
-            return Block(
-                self.indptr, self.indices, self.values, self.y, self.sq_norms, rows, self.n_features, self.weights
-            )
-        nnz = int(self.chunks.nnz[chunks].sum())
-        block = self.shape.new_block(arena, n, nnz, self.n_features)
-        indptr, rows = block.indptr, block.rows
-        rows[:] = self.chunks.rows(chunks)
-        gather_rows(self.indptr, self.indices, self.values, rows, indptr[1:], block.indices, block.values)
-        np.cumsum(indptr[1:], out=indptr[1:])
-        block.sq_norms[:] = self.sq_norms[rows]
-        block.y[:] = self.y[rows]
-        if self.weights is not None and block.weights is not None:
-            block.weights[:] = self.weights[rows]
-        return block
+        arrays = self.indptr, self.indices, self.values, self.y, self.sq_norms, self.rows
+        everything = Block(*arrays, self.n_features, self.weights)
+        if len(chunks) == len(self.chunks) and (np.diff(chunks) > 0).all():  # as it lies: no copy
+            return everything
+        return rows_of(everything, self.chunks.rows(chunks), arena)
 
     def help(self) -> bool:
         return True
@@ -273,3 +260,31 @@ def _weights(weights, n: int) -> np.ndarray | None:
     if weights.shape != (n,) or not (np.isfinite(weights) & (weights >= 0.0)).all():
         raise InputError(f"the weights must be {n} finite numbers of 0 or more, one a row")
     return None if (weights == 1.0).all() else weights
+
+
+# Numbered by falling frequency, the weights that rows use most lie together in the cache.  Of equal ones the one that
+# comes first comes first: the rare ones of a row, and those that rows of the same origin share, lie together, too.  A
+# pass over 20 Newsgroups' words 1-3 takes 3.4 ns a nonzero where it took 6.0 with equal ones anywhere.
+
+
+def by_falling_count(counts: np.ndarray) -> np.ndarray:
+    """(n,) int32: positions of counts (n,) uint32 by falling count, of equal ones the smaller first."""
+    order = np.empty(len(counts), np.int32)
+    high = order_by_count(counts, np.empty(1 << 16, np.int64), order)
+    order[:high] = order[:high][np.argsort(~counts[order[:high]], kind="stable")]
+    return order
+
+
+def by_frequency(indices: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """(indices, columns): int32 indices of d columns, renumbered by falling frequency, those of equal frequency as
+    they come; and (m,) int64 which column each of the m that occur is."""
+    numbered = indices.copy()
+    numbers, known = np.zeros(d, np.int32), np.empty(min(d, len(indices)) + 1, np.int32)
+    n = add_places(numbered, numbers, known, 0)
+    counts = np.zeros(n, np.uint32)
+    count_numbers(numbered, counts)
+    order = by_falling_count(counts)
+    # of those that come, and not of all columns, so that what is looked up lies close together
+    numbers[order] = np.arange(n, dtype=np.int32)
+    renumber(numbers, numbered)
+    return numbered, known[order].astype(np.int64)

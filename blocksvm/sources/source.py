@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import astuple, dataclass, field
 from typing import Self
@@ -60,14 +60,6 @@ class ReadingCost:
 
     def __add__(self, other: ReadingCost) -> ReadingCost:
         return ReadingCost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-
-@dataclass(frozen=True)
-class Step:
-    """A source before rows were added, which come after these; the features keep their numbers, too."""
-
-    fingerprint: str
-    n_samples: int
 
 
 @dataclass(eq=False)
@@ -190,9 +182,10 @@ class Source(ABC):
         """The names of features start..stop-1, or None where features have ids only."""
         return None
 
-    def history(self) -> Iterator[Step]:
-        """The states of the source before rows were added, first to last."""
-        return iter(())
+    def history(self) -> Sequence:
+        """The states of the source before rows were added, first to last, by their ``fingerprint`` and ``n_samples``;
+        rows come after those that were there, and features keep their numbers."""
+        return ()
 
     def origins(self, chunk: int, rows: np.ndarray) -> list[str]:
         """Where some rows of a chunk came from: their numbers from 1, as 'row 17', with the file if it is known."""

@@ -83,12 +83,11 @@ def _read(group, name: str, dataset: h5py.Dataset, begin: int, end: int) -> np.n
         raise damaged(group, name, wrong, "is damaged") from error
 
 
-def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
-    """(start, piece) for each HDF5 chunk of an array that has entries from ``begin`` to ``end``; InputError where it is
-    damaged or missing."""
+def read_pieces(group, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
+    """(start, piece) for each HDF5 chunk of an array; InputError where it is damaged or missing."""
     dataset = _whole(group, name, dtype)
     (n,), (chunk,) = dataset.shape, dataset.chunks
-    for start in range(begin // chunk * chunk, n if end is None else min(end, n), chunk):
+    for start in range(0, n, chunk):
         yield start, _read(group, name, dataset, start, min(start + chunk, n))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import h5py
 
-from blocksvm.files.output import NewFile, named_errors, take_names
+from blocksvm.files.output import NewFile, take_names
 from blocksvm.files.paths import Location
 from blocksvm.store.hdf5_files import VERSIONS, write_text_attribute
 
@@ -34,27 +35,27 @@ class Sink(NewFile):
         self.position = offset + (base[whence] if whence in base else os.fstat(self.descriptor).st_size)
         return self.position
 
+    def attempt(self, act: Callable[[], Any]) -> Any:
+        """What ``act`` returns, None after an error."""
+        try:
+            if self.error is None:
+                with self.errors():
+                    return act()
+        except BaseException as error:
+            self.error = error
+        return None
+
     def write(self, data) -> int:
         view = memoryview(data).cast("B")
         end = self.position + len(view)
-        try:
-            if self.error is None:
-                self._put(view)
-        except BaseException as error:
-            self.error = error
+        self.attempt(lambda: self._put(view))
         self.position = end
         return len(view)
 
     def readinto(self, buffer) -> int:
         """The bytes that were written; zeros where there are none, as HDF5's own drivers give them."""
         view = memoryview(buffer).cast("B")
-        data = b""
-        try:
-            if self.error is None:
-                with named_errors(self.path):
-                    data = os.pread(self.descriptor, len(view), self.position)
-        except BaseException as error:
-            self.error = error
+        data = self.attempt(lambda: os.pread(self.descriptor, len(view), self.position)) or b""
         view[: len(data)] = data
         view[len(data) :] = bytes(len(view) - len(data))
         self.position += len(view)
@@ -62,12 +63,7 @@ class Sink(NewFile):
 
     def truncate(self, size: int | None = None) -> int:
         size = self.position if size is None else size
-        try:
-            if self.error is None:
-                with named_errors(self.path, self.target.parent):
-                    os.ftruncate(self.descriptor, size)
-        except BaseException as error:
-            self.error = error
+        self.attempt(lambda: os.ftruncate(self.descriptor, size))
         return size
 
     def flush(self) -> None:

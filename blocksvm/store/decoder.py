@@ -46,24 +46,19 @@ class Truncated(Exception):
     """There are fewer bytes than the tables say."""
 
 
-class ChunkReads(ABC):
-    """What one thread reads of chunks; ``cost`` adds up until it is taken."""
+class ChunkReads:
+    """What one thread reads of chunks; ``cost`` adds up until it is taken.
+
+    begin(chunks, ahead): from now on chunks are read that follow each other in a block; ahead: those wanted soon after.
+    read(offset, place): as many bytes from ``offset`` on as ``place`` holds: there, or where memory has them already,
+    until ``end()``; raises Truncated.
+    """
 
     def __init__(self) -> None:
         self.cost = ReadingCost()
 
-    @abstractmethod
-    def begin(self, chunks: Sequence[int], ahead: Sequence[int]) -> None:
-        """From now on chunks are read that follow each other in a block; ahead: those that will be wanted soon."""
-
-    @abstractmethod
-    def read(self, offset: int, place: memoryview) -> memoryview:
-        """As many bytes from ``offset`` on as ``place`` holds: there, or where they are in memory already, until
-        ``end``.  Raises Truncated."""
-
     def end(self) -> None:
         """What was begun is done, or has failed."""
-        return
 
 
 class ChunkBytes(ABC):
@@ -219,14 +214,10 @@ class Decoder:
         self.words = np.empty(0, np.uint64)  # for what is not decoded to its place
         self.reads = store.bytes.reads()
 
-    def settle(self, cost: ReadingCost) -> None:
-        """Add what was spent to ``cost``, and forget it."""
-        spent = self.reads.cost
-        cost.bytes_read += spent.bytes_read
-        cost.requests += spent.requests
-        cost.seconds_reading += spent.seconds_reading
-        cost.seconds_decoding += spent.seconds_decoding
-        self.reads.cost = ReadingCost()
+    def spent(self) -> ReadingCost:
+        """What reading has cost since this was asked last."""
+        spent, self.reads.cost = self.reads.cost, ReadingCost()
+        return spent
 
     def decode(self, block: Block, chunks: list[int], row: int, element: int, end: int, ahead: list[int]) -> None:
         """Fill the block with the chunks from a row and a word or entry on; nothing from ``end`` on is touched.  ahead:

@@ -41,17 +41,8 @@ from blocksvm.store.recipe import UNCHANGED, Recipe
 
 ROW = np.dtype([("label", "<f8"), ("sq_norm", "<f8"), ("source", "<u8")])
 WEIGHTED_ROW = np.dtype([*ROW.descr, ("weight", "<f8")])
-CHUNK = np.dtype(
-    [
-        ("first_row", "<u8"),
-        ("n_rows", "<u4"),
-        ("nnz", "<u8"),
-        ("words", "<u8"),
-        ("first_part", "<u8"),
-        ("n_parts", "<u4"),
-        ("rows_checksum", "<u8"),
-    ]
-)
+CHUNK = np.dtype([("first_row", "<u8"), ("n_rows", "<u4"), ("nnz", "<u8"), ("words", "<u8"), ("first_part", "<u8"),
+                  ("n_parts", "<u4"), ("rows_checksum", "<u8")])  # fmt: skip
 PART = np.dtype([("offset", "<u8"), ("size", "<u4"), ("checksum", "<u8")])
 
 Whole = Annotated[int, Meta(ge=0)]

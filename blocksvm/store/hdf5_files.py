@@ -51,22 +51,18 @@ def write_text_attribute(file: h5py.File, name: str, text: str) -> None:
     file.attrs.create(name, text, dtype=h5py.string_dtype("ascii", len(text)))
 
 
-def attribute(file: h5py.File, name: str):
+def text_attribute(file: h5py.File, name: str) -> str:
     """ValueError where it is of a type that h5py does not know."""
     try:
-        return file.attrs[name]
+        text = file.attrs[name]
     except TypeError as error:
         raise ValueError(f"the attribute {name} is of an unknown type") from error
-
-
-def text_attribute(file: h5py.File, name: str) -> str:
-    text = attribute(file, name)
     return text.decode("ascii") if isinstance(text, bytes) else str(text)
 
 
 def version_attribute(file: h5py.File) -> int:
-    version = attribute(file, "format_version")
-    if not isinstance(version, (int, np.integer)):
+    version = text_attribute(file, "format_version")
+    if not version.isdecimal():
         raise ValueError("its format version is no whole number")
     return int(version)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
@@ -16,13 +15,12 @@ from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, lab
 from blocksvm.base.threads import n_processors
 from blocksvm.files.paths import Location, ObjectUrl, connections_of, location
 from blocksvm.sources.block import WORD_BYTES, Arena, Block
-from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes
+from blocksvm.sources.source import ChunkTable, Source, largest_chunk_bytes
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE, read_labels, read_names, read_pieces, read_range, read_text, require_length
 from blocksvm.store.decoder import ChunkBytes, Decoder, DiskBytes, SharedWork, Span
-from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW, StoreMeta
+from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW, StepMeta, StoreMeta
 from blocksvm.store.hdf5_files import damage_named, member, open_hdf5, read_meta, read_table
-from blocksvm.store.writer import fill_offsets
 
 UNITS_WANTED = 800
 UNIT_BYTES = 16_000_000
@@ -48,12 +46,6 @@ class PartTable:
         )
         self.largest_part = int(parts["size"].max(initial=0))
         self.most_words = int(self.n_parts.max()) * part_words  # of a chunk, with those that fill up its last part
-
-    def renew(self, file) -> None:
-        """Take the offsets from HDF5 where those of the table are stale, since another tool has rewritten the file."""
-        words, last = file["words"], len(self.records) - 1
-        if words.id.get_chunk_info_by_coord((last * self.part_words,)).byte_offset != self.records["offset"][last]:
-            fill_offsets(words, self.records)
 
     def check(self, file_bytes: int) -> None:
         """ValueError where the rows or a part are not in the file, or a part is larger than Blosc makes one."""
@@ -89,16 +81,6 @@ class PartTable:
 def most_bytes(share: int) -> int:
     """Of a unit, and of what is asked for at once; share: the memory for what is under way."""
     return max(1, min(UNIT_BYTES, int(UNIT_SHARE * share)))
-
-
-def unit_bytes(sizes: np.ndarray, share: int) -> int:
-    """Of a store's units; sizes (n_chunks,) int64: its chunks' bytes."""
-    return max(1, min(most_bytes(share), int(sizes.sum()) // UNITS_WANTED))
-
-
-def units_of(sizes: np.ndarray, n_bytes: int) -> np.ndarray:
-    """The first chunk of each unit, int64, rising."""
-    return np.unique((np.cumsum(sizes) - sizes) // n_bytes, return_index=True)[1]
 
 
 # Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and
@@ -144,9 +126,9 @@ class Store(Source):
         if isinstance(self.path, ObjectUrl):
             from blocksvm.store.remote_chunks import RemoteBytes  # which takes a while to import
 
-            return RemoteBytes(self.path.remote, self._spans_of)
+            return RemoteBytes(self.path.remote, lambda chunk: self.parts.spans(chunk))
         # the very file that HDF5 has opened
-        return DiskBytes(self.path, os.dup(self.file.id.get_vfd_handle()), self._spans_of)
+        return DiskBytes(self.path, os.dup(self.file.id.get_vfd_handle()), lambda chunk: self.parts.spans(chunk))
 
     def _start_decoders(self, most: int) -> None:
         self.decoders = [Decoder(self) for _ in range(max(2, min(most, n_processors())))]
@@ -175,8 +157,6 @@ class Store(Source):
             self.row_dtype = WEIGHTED_ROW if meta.weighted else ROW
             check_tables(chunks, meta)
             self.parts = PartTable(self.file, parts, chunks, self.part_words, self.row_dtype)
-            if not isinstance(self.path, ObjectUrl):  # HDF5 would make a request for each step of its walk
-                self.parts.renew(self.file)
             self.parts.check(self.bytes.size)
             require_length(self._group("features"), "ids", meta.n_features)
             table = None
@@ -202,9 +182,6 @@ class Store(Source):
         if codec.checksum(table.tobytes()) != checksum:
             raise ValueError(f"checksum of /{name} does not match")
         return table
-
-    def _spans_of(self, chunk: int) -> list[Span]:
-        return self.parts.spans(chunk)
 
     def __enter__(self) -> Store:
         return self
@@ -244,10 +221,13 @@ class Store(Source):
         self._start_decoders(most if threads is None else min(threads, most))
 
     def unit_bytes(self, memory: int) -> int | None:
-        return unit_bytes(self.parts.sizes(), int(MEMORY_SHARE * memory))
+        return max(1, min(most_bytes(int(MEMORY_SHARE * memory)), int(self.parts.sizes().sum()) // UNITS_WANTED))
 
     def units(self, n_bytes: int | None) -> np.ndarray | None:
-        return None if n_bytes is None else units_of(self.parts.sizes(), n_bytes)
+        if n_bytes is None:
+            return None
+        sizes = self.parts.sizes()
+        return np.unique((np.cumsum(sizes) - sizes) // n_bytes, return_index=True)[1]
 
     def read_rows(self, chunk: int) -> np.ndarray:
         """The row records of a chunk (ROW dtype, or WEIGHTED_ROW), verified."""
@@ -271,7 +251,7 @@ class Store(Source):
                 other.result()
             work.finish()  # all are done before the arena is used again
         for decoder in self.decoders:
-            decoder.settle(self.cost)
+            self.cost += decoder.spent()
         self.cost.blocks += 1
         self.cost.nnz += int(self.chunks.nnz[chunks].sum())
         return block
@@ -298,9 +278,8 @@ class Store(Source):
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         return not_below_0(self.path, read_range(self._group("features"), "ids", np.dtype(np.int64), start, stop))
 
-    def feature_id_pieces(self, start: int = 0, stop: int | None = None):
-        """(first feature, ids) for each stored piece that has features from start to stop, verified."""
-        for first, piece in read_pieces(self._group("features"), "ids", np.dtype(np.int64), start, stop):
+    def feature_id_pieces(self):
+        for first, piece in read_pieces(self._group("features"), "ids", np.dtype(np.int64)):
             yield first, not_below_0(self.path, piece)
 
     def feature_names(self, start: int, stop: int) -> list[str] | None:
@@ -321,8 +300,8 @@ class Store(Source):
             return None
         return read_text(self._group("features"), start, stop)
 
-    def history(self) -> Iterator[Step]:
-        return (Step(step.fingerprint, step.n_samples) for step in self.meta.history)
+    def history(self) -> list[StepMeta]:
+        return self.meta.history
 
     def origins(self, chunk: int, rows: np.ndarray) -> list[str]:
         sources = self.meta.sources

@@ -12,12 +12,11 @@ from blocksvm.base.errors import InputError
 from blocksvm.files.paths import Location
 from blocksvm.model.decision_values import count_right, decision_pieces, sum_squared_errors
 from blocksvm.problems.certificate import Certificate
-from blocksvm.solvers.solver import Completion, Solver, State
+from blocksvm.problems.expansion import Expansion
+from blocksvm.solvers.solver import Solver, State
 from blocksvm.sources.block import Block
 from blocksvm.training.visit import of_axis, part_of, put_rows
 from blocksvm.training.working_set import WorkingSet
-
-# ------------------------------------------------------------------------------------------------ taking it
 
 
 def beyond_bounds(saved: Location) -> InputError:
@@ -34,7 +33,7 @@ def offer_shares(solver: Solver, state: State, block: Block, scores: np.ndarray,
 
 
 def evaluate(
-    solver: Solver, w: np.ndarray, completion: Completion | None, blocks: Iterable[Block], stopped: Callable[[], bool]
+    solver: Solver, w: np.ndarray, completion: Expansion | None, blocks: Iterable[Block], stopped: Callable[[], bool]
 ) -> Certificate | None:
     """The accuracy of w (n_vectors * (d + 1),), one vector or one a class, over blocks of all rows, or, of real
     targets, the root of its mean squared error; None if stopped.  completion: what makes the solver's decision values
@@ -56,8 +55,6 @@ def evaluate(
         return Certificate(None, None, None, None, math.sqrt(mean))
     return Certificate(None, None, None, mean)
 
-
-# ------------------------------------------------------------------------------------------------ when it is due
 
 # The gap that visits suggest is computed before each row's own step, while w moves on.  The certified gap is taken to
 # be this part of it, until the first certificate has measured the ratio (on other data: 0.05 to 0.25 where passes over

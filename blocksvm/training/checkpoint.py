@@ -36,9 +36,6 @@ class Checkpoint:
         self.path, self.seconds = path, seconds
         self.last_saved = time.perf_counter()
 
-    def is_due(self) -> bool:
-        return time.perf_counter() - self.last_saved > self.seconds
-
     def save(
         self, plan: Plan, state: State, progress: Progress, tally: Tally, seconds: float, working_set: State | None
     ) -> None:

@@ -1,19 +1,12 @@
 """The outer loop (Yu, Hsieh, Chang, Lin, KDD 2010): one block in memory at a time, minimised over, until the
-certificate says that the optimum is reached.
-
-    for each outer iteration:
-        for each block (the next one is read meanwhile):
-            visit it, take in what changed, offer its rows to the working set
-            pass over the working set, where the schedule wants it
-        pass over the working set, until the schedule's rule
-        while a certificate is due: take it, which chooses the working set again, and pass over that
+certificate says that the optimum is reached: ``OuterLoop._iterate``.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -129,15 +122,15 @@ class OuterLoop:
         plan, progress, solver = self.plan, self.progress, self.plan.solver
         support = None if status == "interrupted" else solver.support(self.state, self.every_row)
         result = record.Result(
-            status, self.weights(), solver.dual_variables(self.state), final, self.outers_done(), self.seconds(),
-            progress.passes, progress.set_passes, plan.memory(), self.note(), support,
+            status, self.weights(), solver.dual_variables(self.state), final,
+            # by this run: what a run that it continues has done does not count
+            progress.outer - (progress.phase == record.READING) - plan.initial_models.outers, self.seconds(),
+            progress.passes, progress.set_passes, plan.memory(),
+            "\n".join(filter(None, (solver.summary(self.state), self.doubt, self.earlier))), support,
             *record.cause_of(plan, status, final), progress.best.outer if progress.best and final is not last else None,
         )  # fmt: skip
         self.watch.on_event(record.end_event(result, progress.certified))
         return result
-
-    def note(self) -> str:
-        return "\n".join(filter(None, (self.plan.solver.summary(self.state), self.doubt, self.earlier)))
 
     def weights(self) -> np.ndarray:
         """The w that certificates, held-out accuracy and the model are about."""
@@ -147,13 +140,9 @@ class OuterLoop:
         """Since the run began, those before an interruption included."""
         return time.perf_counter() - self.began
 
-    def outers_done(self) -> int:
-        """By this run: what a run that it continues has done does not count."""
-        return self.progress.outer - (self.progress.phase == record.READING) - self.plan.initial_models.outers
-
-    def emit(self, event: str, **more) -> None:
+    def emit(self, event: str, **more) -> object:
         common = {"event": event, "outer": self.progress.outer, "seconds": self.seconds()}
-        self.watch.on_event(cast(RunEvent, common | more))
+        return self.watch.on_event(cast(RunEvent, common | more))
 
     def ready(self) -> bool:
         """The next block has been read; asked by a schedule that goes by the clock."""
@@ -234,7 +223,8 @@ class OuterLoop:
         self.checkpoint.save(self.plan, self.state, self.progress, self.tally, self.seconds(), of_set)
 
     def save_if_due(self) -> None:
-        if self.checkpoint is not None and self.checkpoint.is_due():
+        kept = self.checkpoint
+        if kept is not None and time.perf_counter() - kept.last_saved > kept.seconds:
             self.save()
 
     # -- the run -----------------------------------------------------------------------------------------------
@@ -418,7 +408,7 @@ class OuterLoop:
 
     def tell(self, certificate: Certificate) -> Certificate:
         """Record and report a certificate."""
-        self.watch.on_event(record.certificate_event(self.progress.outer, self.seconds(), certificate))
+        self.emit("certificate", **asdict(certificate))
         return self.keep(certificate)
 
     def _reading(self, working_set: WorkingSet | None) -> Certificate | None:
@@ -450,15 +440,16 @@ class OuterLoop:
         return sums.certificate()
 
     def _emit_outer(self) -> None:
-        """The outer iteration's line in the trace."""
-        solver = self.plan.solver
-        valid = held_out_figures(self.plan.held_out, self.weights, solver.bias)
-        figures = {"rows_read": self.plan.source.n_samples, **figures_of(self.working_set)}
-        figures |= solver.progress(self.state)
-        event = record.outer_event(self.progress, self.tally, self.seconds(), figures, valid)
-        self.enough = self.watch.on_event(event) is True
-        if self.progress.phase == record.CLOSED:
-            self.progress.phase = record.TOLD
+        """The outer iteration's line in the trace: the last certificate where it was taken now, estimates, what was
+        done."""
+        plan, progress, last = self.plan, self.progress, self.progress.certified
+        valid = held_out_figures(plan.held_out, self.weights, plan.solver.bias)
+        figures = last.figures if last and last.outer == progress.outer else record.UNCERTIFIED
+        figures = figures | {"rows_read": plan.source.n_samples} | figures_of(self.working_set)
+        figures |= plan.solver.progress(self.state) | valid | self.tally.figures(progress)
+        self.enough = self.emit("outer", **figures) is True
+        if progress.phase == record.CLOSED:
+            progress.phase = record.TOLD
 
     # -- the end -------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from xxhash import xxh3_64_intdigest
 
 from blocksvm.base.memory import Budget
 from blocksvm.kernels.shuffle import windowed_order, windowed_rows
-from blocksvm.solvers.solver import SHARE, Solver
+from blocksvm.solvers.solver import Solver
 from blocksvm.sources.source import Source, block_bytes_of_chunks
 from blocksvm.store.descriptions import PartitionMeta
 from blocksvm.training import working_set
@@ -159,9 +159,8 @@ def row_work_bytes(solver: Solver) -> int:
     """What a row of the block at work takes beside the block: its place in the order, its state; in a certificate its
     margins, and by how much they may be off, then its part of w(alpha)."""
     row_bytes = sum(array.entry_bytes for array in solver.state_arrays if array.axis == "row" and array.in_visits)
-    visit_bytes = sum(array.entry_bytes for array in solver.visit_arrays)
-    choosing = CHOOSING_BYTES if any(array.name == SHARE for array in solver.visit_arrays) else 0
-    return 4 + row_bytes + visit_bytes + (1 + 2 * solver.n_vectors) * 8 + choosing
+    choosing = CHOOSING_BYTES if solver.with_set else 0
+    return 4 + row_bytes + solver.visit_bytes + (1 + 2 * solver.n_vectors) * 8 + choosing
 
 
 def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) -> None:

@@ -16,11 +16,11 @@ from msgspec import Meta
 
 from blocksvm.base.errors import option
 from blocksvm.base.settings import plain
-from blocksvm.model.events import CertificateEvent, EndEvent, OuterEvent, StartEvent
+from blocksvm.model.events import EndEvent, StartEvent
 from blocksvm.model.versions import versions
 from blocksvm.problems.certificate import Certificate
+from blocksvm.problems.expansion import Support
 from blocksvm.problems.problem_settings import learns_together
-from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.solver import Solver, State
 from blocksvm.sources.source import ReadingCost
 from blocksvm.store.descriptions import Count, Size
@@ -181,10 +181,10 @@ class Passes:
     seconds: float = 0.0
 
     def count(self, result: VisitResult) -> None:
-        self.rows += sum(done.rows_visited for done in result.passes)
-        self.nnz += sum(done.nnz_visited for done in result.passes)
         self.gain += sum(done.gain for done in result.passes)
         for done in result.passes:
+            self.rows += done.rows_visited
+            self.nnz += done.nnz_visited
             self.loss_sum += done.loss_sum
         self.seconds += sum(result.seconds)
 
@@ -307,45 +307,12 @@ def start_event(plan: Plan, progress: Progress) -> StartEvent:
     return cast(StartEvent, event)
 
 
-def certificate_event(outer: int, seconds: float, certificate: Certificate) -> CertificateEvent:
-    return cast(CertificateEvent, {"event": "certificate", "outer": outer, "seconds": seconds, **asdict(certificate)})
-
-
-def outer_event(progress: Progress, tally: Tally, seconds: float, figures: dict, valid: dict) -> OuterEvent:
-    """An outer iteration: figures of the last certificate at its end (null where none was taken), estimates, what was
-    done.
-
-    figures: rows_read, those of a reading; set_rows, set_nonzeros, set_share: the working set and its part of the gap
-    that was seen.  valid: the score of held-out rows.
-    """
-    last = progress.certified
-    event = {
-        "event": "outer",
-        "outer": progress.outer,
-        "seconds": seconds,
-        **(last.figures if last and last.outer == progress.outer else UNCERTIFIED),
-        **figures,
-        **valid,
-        **tally.figures(progress),
-    }
-    return cast(OuterEvent, event)
-
-
 def end_event(result: Result, last: Certified | None) -> EndEvent:
     """How a run ended; an interrupted one reports its last certificate, if there was one."""
     certificate = asdict(result.certificate) if result.certificate else last and last.figures
-    event = {
-        "event": "end",
-        "status": result.status,
-        "outer": result.outer,
-        "seconds": result.seconds,
-        **(certificate or UNCERTIFIED),
-        "cause": result.cause,
-        "advice": result.advice,
-        "passes": result.passes,
-        "set_passes": result.set_passes,
-    }
-    return cast(EndEvent, event)
+    event = {"event": "end"} | {name: getattr(result, name) for name in ("status", "outer", "seconds")}
+    event |= certificate or UNCERTIFIED
+    return cast(EndEvent, event | {n: getattr(result, n) for n in ("cause", "advice", "passes", "set_passes")})
 
 
 def ended(progress: Progress, plan: Plan, state: State, seconds: float) -> str | None:
@@ -375,8 +342,6 @@ def stalled(solver: Solver, estimates: list[float | None], tol: float) -> bool:
 
 LARGE, LONG = 1e4, 30.0  # of C ||x||^2, and of the largest norm: above them they are called the cause
 SCALE, LARGE_C, LIMIT = "scale", "large C", "limit"
-
-
 SMOOTHED = {"hinge": "squared-hinge", "epsilon-insensitive": "squared-epsilon-insensitive"}
 
 

@@ -22,10 +22,6 @@ from blocksvm.training.partition import Partition
 from blocksvm.training.schedule import PassStats, Schedule
 
 
-def never() -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class VisitTask:
     """The task of a visit.
@@ -63,14 +59,16 @@ class VisitResult:
 
 
 def run_visit(
-    solver: Solver, partition: Partition, task: VisitTask, block: Block, part: State, ready: Callable[[], bool] = never
+    solver: Solver,
+    partition: Partition,
+    task: VisitTask,
+    block: Block,
+    part: State,
+    ready: Callable[[], bool] = lambda: False,
 ) -> VisitResult:
     """Make a visit to a block; part: as ``part_of`` gives it, whose arrays are updated.  ready(): the next block has
     been read."""
-    arrays = {array.name: array.zeros(block.n_samples) for array in solver.visit_arrays}
-    visit = Visit(arrays, task.members is not None)
-    solver.start_visit(visit)
-    result = VisitResult(share=visit.arrays.get(SHARE))
+    visit, result = Visit(of_the_set=task.members is not None), VisitResult()
     order = np.empty(block.n_samples if task.members is None else len(task.members), np.int32)
     stats = task.stats
     going = True
@@ -87,6 +85,7 @@ def run_visit(
         result.passes.append(done)
         result.seconds.append(time.perf_counter() - began)
         going = task.go_on(stats, ready())
+    result.share = visit.arrays.get(SHARE)
     return result
 
 

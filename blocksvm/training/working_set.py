@@ -12,9 +12,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.sources.block import Block, Shape
+from blocksvm.sources.block import Block, arrays_of
 from blocksvm.sources.source import Source
-from blocksvm.training.working_set_kernels import bring_back, compact, copy_rows, renew, take_in
+from blocksvm.training.working_set_kernels import bring_back, compact, renew, take_in
 
 RESIDENT_SHARE = 0.2  # of the nonzeros: a larger working set saves nothing where all rows are in memory
 FILL_SHARE = 0.8  # of the capacity, where not all candidates fit: the rest is for those of the blocks to come
@@ -225,21 +225,3 @@ class WorkingSet:
             raise InputError("the checkpoint's working set has rows that the source lacks; start afresh")
         self._count(self.members)
         self._settle()
-
-
-def rows_of(block: Block, rows: np.ndarray) -> Block:
-    """Copies of some rows (m,) of a block."""
-    size = int((block.indptr[rows + 1] - block.indptr[rows]).sum())
-    packed, values = block.words is not None, block.values
-    value_dtype = block.value_dtype if packed else None if values is None else values.dtype.type
-    shape = Shape(packed, value_dtype, block.y.dtype == np.float64, block.weights is not None)
-    copies = shape.new_block(None, len(rows), size, block.n_features)
-    assert copy_rows(*arrays_of(block), rows, *arrays_of(copies), size)
-    return copies
-
-
-def arrays_of(block: Block) -> tuple[tuple, np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-    """As training/working_set_kernels.py takes them."""
-    elements, values = (block.indices, block.values) if block.words is None else (block.words, None)
-    of_rows = block.indptr, elements, block.y, block.sq_norms, block.rows
-    return of_rows, values, block.weights, block.stored_lengths

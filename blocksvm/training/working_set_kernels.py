@@ -2,52 +2,13 @@
 
 A slot is a row's place in the set; slots (l,) int32 has it by the row's number in its source, or -1.  A row that leaves
 keeps its slot, no longer a member, until the set is compacted.
-
-A block's rows, and those that a set holds, are given as (indptr, elements, y, sq_norms, rows), whose elements are
-indices or, of packed rows, words, and values, weights and lengths, any of which may be None.
+Rows are given as ``sources.block.arrays_of`` has them.
 """
 
 import numpy as np
 
-from blocksvm.kernels import inlined, kernel
-
-
-@inlined
-def copy_row(source, values, weights, lengths, row, target, to_values, to_weights, to_lengths, slot, capacity):
-    """A row of one set of arrays to a slot of another, after the slot before it; False where its elements do not fit
-    within ``capacity``.  The arrays may be the same where the slot does not lie after the row."""
-    indptr, elements, y, sq_norms, rows = source
-    to_indptr, to_elements, to_y, to_sq_norms, to_rows = target
-    start = np.uint64(indptr[row])
-    size = np.uint64(indptr[row + 1]) - start
-    at = np.uint64(to_indptr[slot])
-    if at + size > np.uint64(capacity):
-        return False
-    # unsigned places need no test for one that counts from the end, so that the copying is done in vectors
-    for k in range(size):
-        to_elements[at + k] = elements[start + k]
-    if to_values is not None:
-        for k in range(size):
-            to_values[at + k] = values[start + k]
-    to_indptr[slot + 1] = at + size
-    to_y[slot] = y[row]
-    to_sq_norms[slot] = sq_norms[row]
-    to_rows[slot] = rows[row]
-    if to_weights is not None:
-        to_weights[slot] = weights[row]
-    if to_lengths is not None:
-        to_lengths[slot] = lengths[row]
-    return True
-
-
-@kernel
-def copy_rows(block, values, weights, lengths, chosen, copies, to_values, to_weights, to_lengths, capacity):
-    """The ``chosen`` (m,) rows of a block to the first slots of ``copies``; False where its elements do not fit."""
-    for t in range(chosen.shape[0]):
-        row = np.int64(chosen[t])
-        if not copy_row(block, values, weights, lengths, row, copies, to_values, to_weights, to_lengths, t, capacity):
-            return False
-    return True
+from blocksvm.kernels import kernel
+from blocksvm.sources.block_kernels import copy_row
 
 
 @kernel

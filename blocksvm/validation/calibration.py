@@ -19,14 +19,12 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.threads import Threads
 from blocksvm.model.measures import places_of
 from blocksvm.model.probabilities import ISOTONIC, PLATT
-from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
-from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.folds import folds_of, targets_of
 from blocksvm.validation.held_out_problems import HeldOutCD
-from blocksvm.validation.path import check_folds
+from blocksvm.validation.path import check_folds, plan_here
 
 FOLDS = 5
 BITS = 16
@@ -73,8 +71,8 @@ def calibrated(
     method_settings = dict(settings.method)
     C = method_settings.pop("C", None)
     reduced = replace(settings, method=method_settings)
-    method = replace(METHOD, make=partial(HeldOutCD, path=[1.0 if C is None else C], folds=folds))
-    plan = Plan(source, reduced, method=method, besides={"folds": 32 * source.n_samples + (24 << BITS)})
+    make = partial(HeldOutCD, path=[1.0 if C is None else C], folds=folds)
+    plan = plan_here(make, None, source, reduced, besides={"folds": 32 * source.n_samples + (24 << BITS)})
     plan.share_work(threads or Threads(1))
     loop = OuterLoop(plan, Watch(on_event, stop))
     if loop.run().status == "interrupted":

@@ -11,7 +11,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.cluster.plan import ClusterPlan
 from blocksvm.store.reader import Store, open_store
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.cross import cross_validate
+from blocksvm.validation.path import cross_validate
 
 NEWTON = {"solver": "newton", "loss": "logistic", "tol": 1e-5}
 

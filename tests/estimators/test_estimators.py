@@ -37,8 +37,7 @@ from blocksvm.estimators import (
 from blocksvm.estimators import fit_rows as of_rows
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.online import LEARNERS, get_learner
-from blocksvm.sources.frequency import by_frequency
-from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.matrix import Matrix, by_frequency
 
 X, Y = random_rows(n=80, d=12, density=0.4, seed=3)
 Z = X @ np.arange(12.0)  # targets of regression

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 import reference
 import scipy.sparse
-from support.training_cases import make_pass, random_rows, two_classes, visit_of
+from support.training_cases import make_pass, random_rows, two_classes
 from support.weighted_rows import solver_of
 
 from blocksvm.api.fit import fit
 from blocksvm.conversion.feature_ids import IdIndex, IdTable
 from blocksvm.kernels.columns import add_rows, decision_values, row_sq_norms, sum_of_squares
-from blocksvm.kernels.loss_functions import SUMS
 from blocksvm.kernels.rows import packed_entries
 from blocksvm.kernels.shuffle import renumber_rows, windowed_order
 from blocksvm.losses import get_loss
 from blocksvm.problems.problem import Problem
-from blocksvm.problems.problem_kernels import Objective, certificate_sums
+from blocksvm.problems.problem_kernels import Objective
 from blocksvm.solvers.dual_cd import DualCD
-from blocksvm.solvers.pegasos import SCALE, STEPS, Pegasos, T
+from blocksvm.solvers.pegasos import STEPS, Pegasos
 from blocksvm.solvers.pegasos_kernels import pegasos_pass
+from blocksvm.solvers.solver import Visit
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.writer import packed
 
@@ -45,11 +45,6 @@ def cost_of_rows(problem: Problem, y) -> np.ndarray:
     return np.where(y > 0, *problem.cost[0, ::-1])
 
 
-def with_constant(X, bias):
-    """X as the solvers see it: w has an entry for the constant feature even where its value is 0."""
-    return reference.with_bias(X, bias)
-
-
 def assert_close(ours, expected, scale=1.0):
     np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-12 * scale)
 
@@ -62,7 +57,7 @@ class DualCDVisit:
         self.state = {a.name: np.zeros(a.length or len(alpha), a.dtype) for a in self.solver.state_arrays}
         self.solver.start(self.state)
         self.state |= {"w": w.copy(), "alpha": alpha.copy()}
-        self.visit = visit_of(self.solver, block.n_samples)
+        self.visit = Visit()
 
     def run(self, orders):
         results = []
@@ -79,7 +74,7 @@ def warm_point(block, X, y, problem, seed):
     bound = reference.box(problem.loss.name, cost_of_rows(problem, y))[0]
     upper = np.where(np.isinf(bound), 3.0, bound)
     alpha = upper * np.clip(rng.uniform(-0.5, 1.5, len(y)), 0.0, 1.0)
-    return reference.weights_of(with_constant(X, problem.bias), y, alpha), alpha
+    return reference.weights_of(reference.with_bias(X, problem.bias), y, alpha), alpha
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,7 +85,7 @@ def test_dual_cd_equals_the_oracle(kind, loss, weights, bias, start):
     block, X, y = block_of(kind, seed=3)
     assert (block.sq_norms == 0).any()
     problem = two_classes(y, loss, 0.8, weights, bias)
-    Xb, C_rows = with_constant(X, bias), cost_of_rows(problem, y)
+    Xb, C_rows = reference.with_bias(X, bias), cost_of_rows(problem, y)
     w, alpha = np.zeros(Xb.shape[1]), np.zeros(len(y))
     if start == "warm":
         w, alpha = warm_point(block, X, y, problem, 5)
@@ -107,6 +102,9 @@ def test_dual_cd_equals_the_oracle(kind, loss, weights, bias, start):
     assert info["rows_visited"] < 12 * len(y), "nothing was shrunk: the case shows less than it should"
     assert_close(visit.state["w"], w_ref)
     assert_close(visit.state["alpha"], alpha_ref)
+    gain = math.fsum(r.gain for r in results)
+    duals = [reference.dual(Xb, y, a, C_rows, loss) for a in (alpha, alpha_ref)]
+    assert_close(gain, duals[1] - duals[0], 1.0 + abs(duals[1]))
     # the running sum moved by exactly the change of alpha
     diagonal = reference.box(loss, C_rows)[1]
     conjugates = [-a.sum() + 0.5 * diagonal @ a**2 for a in (alpha, alpha_ref)]
@@ -120,7 +118,7 @@ def test_dual_cd_ends_a_visit_by_tolerance_where_the_oracle_does(loss, tolerance
     problem = two_classes(y, loss, 0.5)
     rng = np.random.default_rng(2)
     orders = [rng.permutation(len(y)) for _ in range(300)]
-    Xb, C_rows = with_constant(X, 0.0), cost_of_rows(problem, y)
+    Xb, C_rows = reference.with_bias(X, 0.0), cost_of_rows(problem, y)
     start = np.zeros(Xb.shape[1]), np.zeros(len(y))
     w, alpha, info = reference.dual_cd_visit(Xb, y, *start, C_rows, loss, orders, eps=tolerance)
     assert 2 < info["passes"] < 300
@@ -132,92 +130,26 @@ def test_dual_cd_ends_a_visit_by_tolerance_where_the_oracle_does(loss, tolerance
     assert_close(visit.state["alpha"], alpha)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_rows_without_entries_reach_their_optimum_in_one_visit(loss):
-    block, X, y = block_of("float64", seed=3)
-    problem = two_classes(y, loss, 0.8, (1.0, 3.0))
-    visit = DualCDVisit(block, problem, np.zeros(X.shape[1] + 1), np.zeros(len(y)))
-    visit.run([np.arange(len(y))])
-    empty = block.sq_norms == 0
-    C_rows = cost_of_rows(problem, y)[empty]
-    assert_close(visit.state["alpha"][empty], C_rows if loss == "hinge" else 2.0 * C_rows)
-
-
-class PegasosRun:
-    """The real solver over blocks, with the oracle's iterates beside it."""
-
-    def __init__(self, problem, d, batch):
-        self.solver = solver_of(Pegasos, problem, batch=batch)
-        self.state = {a.name: np.zeros(a.length or d + 1) for a in self.solver.state_arrays}
-        self.solver.start(self.state)
-
-    def w(self):
-        return self.state["scalars"][SCALE] * self.state["v"]
-
-    def make_pass(self, block, order):
-        """The only one of a visit."""
-        return make_pass(self.solver, block, self.state, visit_of(self.solver, block.n_samples), order)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("batch", [1, 3, 10**12])
-@pytest.mark.parametrize(("weights", "bias", "C"), [((1.0, 1.0), 0.0, 1.0), ((0.4, 2.0), 0.7, 0.05)])
-def test_pegasos_equals_the_oracle_over_blocks_and_outer_iterations(kind, batch, weights, bias, C):
-    block, X, y = block_of(kind, seed=6)
-    problem = two_classes(y, "hinge", C, weights, bias)
-    Xb = with_constant(X, bias)
-    lam, radius = 1.0 / problem.total_cost, math.sqrt(problem.total_cost)
-    row_weight = cost_of_rows(problem, y) * len(y) / problem.total_cost
-    run = PegasosRun(problem, X.shape[1], batch)
-    rng = np.random.default_rng(8)
-    batches, passed, first_of_outer, averages = [], [], [], []
-    for outer in range(1, 14):
-        first_of_outer.append(len(batches))
-        for span in (slice(0, 25), slice(25, 60)):
-            part, rows = block[span], np.arange(60)[span]
-            visit = visit_of(run.solver, part.n_samples)
-            for _ in range(2):
-                order = rng.permutation(part.n_samples).astype(np.int32)
-                batches += [rows[order[k : k + batch]] for k in range(0, len(order), batch)]
-                result = make_pass(run.solver, part, run.state, visit, order)
-                passed.append((len(batches), run.w()))
-                assert run.state["scalars"][T] == len(batches) + 1
-                assert result.rows_visited == part.n_samples
-                assert result.nnz_visited == X.indptr[span.stop] - X.indptr[span.start]
-        run.solver.end_outer(run.state, outer)
-        averages.append(run.solver.weights(run.state, np.empty(X.shape[1] + 1)).copy())
-    iterates = [w for w, _ in reference.pegasos_of_any_loss(Xb, y, lam, batches, "hinge", row_weight, radius)]
-    for steps, w in passed:
-        # ||v||^2 is maintained by additions, so the projection is right to about 1e-11
-        np.testing.assert_allclose(w, iterates[steps - 1], rtol=1e-10, atol=1e-10 * np.abs(w).max())
-    for outer, average in enumerate(averages, 1):
-        # what came before the last renewal but one is forgotten
-        first = first_of_outer[{9: 8, 10: 9, 11: 9, 12: 11, 13: 11}.get(outer, outer) - 1]
-        last = first_of_outer[outer] if outer < 13 else len(iterates)
-        expected = np.mean(iterates[first:last], axis=0)
-        np.testing.assert_allclose(average, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
-
-
 @pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
 def test_the_average_stands_the_first_steps_of_a_large_c(C):
     """There w is projected at every step: the scale falls by hundreds of orders, the average must not fall with it."""
     block, X, y = block_of("float64", seed=13, n=1500, d=12, density=0.5)
     problem = two_classes(y, "hinge", C)
     lam, radius = 1.0 / problem.total_cost, math.sqrt(problem.total_cost)
-    run = PegasosRun(problem, X.shape[1], 1)
+    solver = solver_of(Pegasos, problem, batch=1)
+    state = {a.name: np.zeros(a.length or X.shape[1] + 1) for a in solver.state_arrays}
+    solver.start(state)
     order = np.random.default_rng(0).permutation(1500).astype(np.int32)
     steps = reference.pegasos_of_any_loss(X, y, lam, order[:, None], "hinge", np.ones(1500), radius)
     iterates = [w for w, _ in steps]
     for steps in (order[:700], order[700:]):
-        run.make_pass(block, steps)
-        iterates_so_far = iterates[: int(run.state["scalars"][STEPS])]
-        average = run.solver.weights(run.state, np.empty(13))
+        make_pass(solver, block, state, Visit(), steps)
+        iterates_so_far = iterates[: int(state["scalars"][STEPS])]
+        average = solver.weights(state, np.empty(13))
         expected = np.mean(iterates_so_far, axis=0)
         np.testing.assert_allclose(average[:-1], expected, rtol=1e-7, atol=1e-7 * np.abs(expected).max())
-    run.solver.end_outer(run.state, 1)
-    np.testing.assert_allclose(
-        run.solver.weights(run.state, average)[:-1], expected, atol=1e-7 * np.abs(expected).max()
-    )
+    solver.end_outer(state, 1)
+    np.testing.assert_allclose(solver.weights(state, average)[:-1], expected, atol=1e-7 * np.abs(expected).max())
 
 
 def test_pegasos_norm_is_summed_anew():
@@ -255,31 +187,6 @@ def test_decision_values_norms_and_sums_of_rows(kind):
 def test_sum_of_squares_of_any_length(length):
     x = np.random.default_rng(length).standard_normal(length)
     assert_close(sum_of_squares(x), float(x @ x))
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("with_alpha", [True, False])
-@pytest.mark.parametrize("loss", LOSSES)
-def test_certificate_sums(with_alpha, loss, weighted):
-    rng = np.random.default_rng(1)
-    scores, y = rng.standard_normal(50) * 2, np.where(rng.random(50) < 0.3, 1, -1).astype(np.int16)
-    scores[3] = 0.0
-    cost, weights = np.array([0.5, 3.0]), rng.integers(0, 4, 50).astype(float) if weighted else None
-    C_rows = cost[(y > 0).astype(int)] * (weights if weighted else 1.0)
-    alpha = rng.random(50) * np.minimum(C_rows, 1.0)
-    sums, a = np.zeros((1, SUMS)), alpha.reshape(-1, 1) if with_alpha else None
-    objective = Objective(0.0, cost.reshape(1, 2), None, get_loss(loss).at({}))
-    certificate_sums(scores.reshape(-1, 1), np.zeros((50, 1)), y, None, weights, objective, None, a, sums)
-    total, gap, inner, magnitude, *_ = sums[0].tolist()
-    losses = C_rows * reference.loss(y * scores, loss)
-    assert_close(total, losses.sum())
-    if with_alpha:
-        diagonal = reference.box(loss, C_rows)[1]
-        terms = np.stack([losses, 0.5 * diagonal * alpha**2 - alpha, alpha * y * scores])
-        assert (terms.sum(axis=0) >= -1e-15).all()
-        assert_close((gap, inner, magnitude), (terms.sum(), terms[2].sum(), np.abs(terms).sum()))
-    else:
-        assert (gap, inner, magnitude) == (total, 0.0, total)
 
 
 def drawn_order(key, n, window):

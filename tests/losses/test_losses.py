@@ -6,7 +6,6 @@ from reference_losses import LONG, PRIMAL, REFERENCES
 from scipy.optimize import minimize_scalar
 from support.extra_losses import HUBER, HUBER_BY_HELPERS
 from support.training_cases import random_rows, train
-from support.weighted_rows import WeightedMatrix
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.user_code import by_user
@@ -315,7 +314,7 @@ def test_a_weight_is_that_many_copies_of_the_row(loss, settings):
     weights[:2] = 1.0
     copies = np.repeat(np.arange(90), weights.astype(int))
     run = {"loss": loss, "schedule": "10", "tol": 1e-9, "max_outer": 5000, **settings}
-    weighted = train(WeightedMatrix(X, y, weights, chunk_rows=np.arange(0, 90, 10)), block_chunks=3, **run)
+    weighted = train(Matrix(X, y, weights=weights, chunk_rows=np.arange(0, 90, 10)), block_chunks=3, **run)
     copied = train(Matrix(X[copies], y[copies]), **run)
     assert weighted.result.status == copied.result.status == "converged"
     assert weighted.loop.plan.solver.problem.total_cost == pytest.approx(
@@ -329,4 +328,4 @@ def test_a_weight_is_that_many_copies_of_the_row(loss, settings):
 def test_weights_of_rows_must_leave_two_classes():
     X, y = random_rows(n=20)
     with pytest.raises(InputError, match="all rows of label -1 have weight 0; training needs two classes"):
-        problem_from(WeightedMatrix(X, y, (y > 0).astype(float)))
+        problem_from(Matrix(X, y, weights=(y > 0).astype(float)))

@@ -5,15 +5,15 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
-from support.class_cases import CHUNKS, D, K, N, classes, dense
-from support.training_cases import assert_resumed, make_pass, train, visit_of
+from support.class_cases import CHUNKS, D, K, N, classes
+from support.training_cases import make_pass, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.model.model_file import load_model
 from blocksvm.problems.crammer_singer_kernels import best_row, row_state
 from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD
-from blocksvm.solvers.solver import Task
+from blocksvm.solvers.solver import Task, Visit
 from blocksvm.sources.matrix import Matrix
 
 RULE = {"multiclass": "crammer-singer"}
@@ -62,14 +62,14 @@ def test_a_pass_is_the_paper_s(rows, weighted):
     solver = CrammerSingerCD(Task({"C": 0.7, **RULE}, source, bias=0.5, working_set=True))
     state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
     solver.start(state)
-    block, XB = source.read_block(np.array([0]), None), dense(X, 0.5)
+    block, XB = source.read_block(np.array([0]), None), reference.with_bias(X, 0.5).toarray()
     W, A = np.zeros((K, D + 1)), np.zeros((N, K))
     C_rows = 0.7 * (np.ones(N) if weights is None else weights)
     for number in range(4):
         order = np.random.default_rng(number).permutation(N).astype(np.int32)
         before = reference.crammer_singer_dual(XB, y, A)
         reference.crammer_singer_pass(XB, y, A, W, order, C_rows)
-        done = make_pass(solver, block, state, visit_of(solver, N), order)
+        done = make_pass(solver, block, state, Visit(), order)
         state["rest"][:] = 0
         np.testing.assert_allclose(state["alpha"], A, rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(state["w"], W.T, rtol=1e-8, atol=1e-9)
@@ -94,7 +94,7 @@ def test_the_certificate_is_that_of_the_formulas_and_the_optimum_liblinear_s(row
     source = Matrix(X, y, weights=weights, chunk_rows=CHUNKS)
     given = {"C": C, "bias": 1.0, "tol": 1e-6, "max_outer": 9000, "schedule": "4", **RULE}
     run = train(source, working_set=working_set, block_chunks=blocks, **given)
-    found, XB, W = run.result.certificate, dense(X, 1.0), run.w.reshape(K, -1)
+    found, XB, W = run.result.certificate, reference.with_bias(X, 1.0).toarray(), run.w.reshape(K, -1)
     assert run.result.status == "converged"
     assert found.primal == pytest.approx(reference.crammer_singer_primal(XB, y, W, C * weights), rel=1e-12)
     assert found.dual == pytest.approx(reference.crammer_singer_dual(XB, y, run.alpha), rel=1e-9)
@@ -116,13 +116,6 @@ def test_no_worse_than_liblinear():
     assert run.result.certificate.primal <= primal * (1 + 1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("working_set", ["auto", "none"])
-def test_stopped_and_resumed_to_the_same_bits(rows, tmp_path, working_set):
-    run = {"schedule": "2", "tol": 1e-5, "max_outer": 60, "block_chunks": 4, "working_set": working_set, **RULE}
-    assert_resumed(Matrix(*rows, chunk_rows=CHUNKS), tmp_path, (3, 17, 50), **run)
-
-
 def test_towards_a_prior_model_and_with_weights_of_classes(rows, tmp_path):
     X, y = rows
     fit(X, y, tol=1e-1, bias=1.0).save(tmp_path / "prior.h5")  # each against the others is a prior, too
@@ -130,28 +123,11 @@ def test_towards_a_prior_model_and_with_weights_of_classes(rows, tmp_path):
     W0 = np.hstack([prior.weights, prior.intercept[:, None]])
     given = {"bias": 1.0, "C": 0.02, "tol": 1e-5, "schedule": "5", "max_outer": 4000, **RULE}
     run = train(Matrix(X, y), prior=tmp_path / "prior.h5", class_weight={1.0: 4.0}, **given)
-    C_rows, XB = np.where(y == 1, 0.08, 0.02), dense(X, 1.0)
+    C_rows, XB = np.where(y == 1, 0.08, 0.02), reference.with_bias(X, 1.0).toarray()
     found, W = run.result.certificate, run.w.reshape(K, -1)
     assert run.result.status == "converged"
     assert found.primal == pytest.approx(reference.crammer_singer_primal(XB, y, W, C_rows, W0), rel=1e-12)
     assert found.dual == pytest.approx(reference.crammer_singer_dual(XB, y, run.alpha, W0), rel=1e-9)
-
-
-@pytest.mark.slow
-def test_begun_from_another_c(rows, tmp_path):
-    X, y = rows
-    given = {"tol": 1e-4, "schedule": "2", "max_outer": 3000, **RULE}
-    fit(Matrix(X, y), C=1.0, **given).save(tmp_path / "one.h5")
-    for C in (0.5, 1.1):
-        cold = fit(Matrix(X, y), C=C, **given)
-        warm = fit(Matrix(X, y), C=C, start_from=tmp_path / "one.h5", **given)
-        assert warm.status == "converged"
-        assert warm.certificate.dual <= cold.certificate.primal
-        bound = np.where(np.arange(K) == y[:, None], C, 0.0)
-        assert (warm.alpha <= bound).all()
-    assert warm.result.outer < cold.result.outer
-    with pytest.raises(InputError, match="with the same multiclass"):
-        fit(Matrix(X, y), start_from=tmp_path / "one.h5")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 from sklearn.svm import SVC
-from support.training_cases import assert_resumed, command, make_store, random_rows, run_in_process, train
+from support.training_cases import command, make_store, random_rows, run_in_process, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -121,22 +121,6 @@ def test_a_prior_is_for_the_weights_alone(tmp_path):
     w, b = run.w[:-1], run.w[-1] * run.loop.plan.solver.bias
     primal = 0.5 * (w - w0) @ (w - w0) + 0.5 * np.maximum(0.0, 1.0 - later * (X @ w + b)).sum()
     assert run.result.certificate.primal == pytest.approx(primal, rel=1e-12)
-
-
-@pytest.mark.slow
-def test_stopped_and_resumed_to_the_same_bits(tmp_path):
-    X, y, _ = rows_for("hinge")
-    settings = {"bias": "free", "schedule": "2", "tol": 1e-9, "max_outer": 40, "block_chunks": 4}
-    assert_resumed(Matrix(X, y, chunk_rows=CHUNKS), tmp_path, (2, 9, 40), **settings)
-
-
-def test_a_warm_start_knows_the_bias(tmp_path):
-    X, y, _ = rows_for("hinge")
-    fit(X, y, C=0.5, tol=1e-7, **RUN).save(tmp_path / "m.h5")
-    cold = train(Matrix(X, y), C=0.6, tol=1e-5, **RUN)
-    warm = train(Matrix(X, y), C=0.6, tol=1e-5, warm_start=tmp_path / "m.h5", **RUN)
-    assert warm.result.status == "converged"
-    assert warm.result.outer < cold.result.outer
 
 
 def test_who_has_none():

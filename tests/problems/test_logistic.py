@@ -7,8 +7,7 @@ import scipy.sparse
 from reference_losses import REFERENCES
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
-from support.training_cases import assert_resumed, make_store, random_rows, rows_of_store, train
-from support.weighted_rows import WeightedMatrix
+from support.training_cases import make_store, random_rows, rows_of_store, train
 
 from blocksvm.api.fit import fit
 from blocksvm.sources.matrix import Matrix
@@ -113,7 +112,7 @@ def test_prior_and_row_weights(rows, tmp_path):
     fitted = fit(X[:100], y[:100], loss="squared-hinge", tol=1e-6)
     fitted.save(tmp_path / "prior.h5")
     weights = np.random.default_rng(3).choice([0.0, 0.5, 2.0], 240)
-    source = WeightedMatrix(X, y, weights, chunk_rows=np.arange(0, 240, 20))
+    source = Matrix(X, y, weights=weights, chunk_rows=np.arange(0, 240, 20))
     run = train(source, loss="logistic", schedule="10", tol=1e-8, max_outer=5000, block_chunks=4,
                 prior=tmp_path / "prior.h5")  # fmt: skip
     prior = fitted.model.weights
@@ -148,9 +147,3 @@ def test_visits_end_by_tolerance(rows):
     assert run.result.status == "converged"
     assert 1 < max(run.result.passes[1:]) < 100  # the first one is cut off
     assert run.result.passes[-1] == 1
-
-
-@pytest.mark.slow
-def test_a_run_is_resumed_to_the_same_bits(store, tmp_path):
-    settings = {"loss": "logistic", "schedule": "2", "block_chunks": 3, "max_outer": 4, "tol": 0.0}
-    assert_resumed(store, tmp_path, (1, 5, 8), **settings)

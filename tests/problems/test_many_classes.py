@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import reference
 from scipy import sparse
-from support.class_cases import CHUNKS, D, K, N, classes, dense
-from support.training_cases import asked, assert_resumed, make_pass, make_store, run_in_process, train, visit_of
+from support.class_cases import CHUNKS, D, K, N, classes
+from support.training_cases import looped, make_pass, make_store, run_in_process, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -15,9 +15,10 @@ from blocksvm.info import main as info_main
 from blocksvm.model.model_file import load_model
 from blocksvm.predict import main as predict_main
 from blocksvm.solvers.dual_cd import DualCD
-from blocksvm.solvers.solver import Task
+from blocksvm.solvers.solver import Task, Visit
 from blocksvm.sources.matrix import Matrix
 from blocksvm.train import main as train_main
+from blocksvm.training.loop import Watch
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
 
@@ -44,14 +45,14 @@ def test_a_pass_is_each_problem_s_own_pass(loss, K, ended, weighted):
     solver.start(state)
     state["certified"].reshape(K, 4)[list(ended)] = 0.0
     state["scale"][:] = np.resize((1.0, 2.0, 0.5, 3.0), K)
-    block, XB = source.read_block(np.array([0]), None), dense(X, 0.5)
+    block, XB = source.read_block(np.array([0]), None), reference.with_bias(X, 0.5).toarray()
     W, A = np.zeros((K, D + 1)), np.zeros((K, N))
     C_rows = 0.7 * (np.ones(N) if weights is None else weights)
     live = [c for c in range(K) if c not in ended]
     for k in range(4):
         order = np.random.default_rng(k).permutation(N)
         before = W.copy(), A.copy()
-        done = make_pass(solver, block, state, visit_of(solver, N), order)
+        done = make_pass(solver, block, state, Visit(), order)
         state["rest"][:] = 0
         suffered, there = 0.0, C_rows > 0
         for c in live:
@@ -84,7 +85,7 @@ def test_shares_add_up_to_the_gaps_each_in_units_of_its_problem(loss, K):
     solver.start(state)
     block, sums = source.read_block(np.array([0]), None), None
     for k in range(3):
-        make_pass(solver, block, state, visit_of(solver, N), np.random.default_rng(k).permutation(N))
+        make_pass(solver, block, state, Visit(), np.random.default_rng(k).permutation(N))
     sums = solver.problem_at(state).sums(solver.weights(state, None), solver.prior)
     scores = sums.scores(block)
     np.testing.assert_allclose(scores, X @ state["w"][:-1, :K], atol=1e-12)
@@ -110,7 +111,7 @@ def test_each_certificate_is_its_own_problem_s(rows, loss, working_set, blocks):
     found = run.result.certificate
     assert run.result.status == "converged"
     assert found.rel_gap <= 1e-6
-    XB, C_rows = dense(X, 1.0), np.full(N, 0.5)
+    XB, C_rows = reference.with_bias(X, 1.0).toarray(), np.full(N, 0.5)
     W = run.w.reshape(K, -1)
     for c in range(K):
         alone = train(Matrix(X, side(y, c), chunk_rows=CHUNKS), **given).result.certificate
@@ -139,10 +140,6 @@ def test_a_class_that_is_done_is_left_as_it_is(rows):
                 assert all(np.array_equal(a, b) for a, b in zip(first, own, strict=True))
             seen.append(int((gaps <= 1e-3).sum()))
 
-    from support.training_cases import looped
-
-    from blocksvm.training.loop import Watch
-
     run, seen = {}, []
     run["loop"] = looped(
         Matrix(X, y, chunk_rows=CHUNKS), watch=Watch(watch), tol=1e-3, block_chunks=3, max_outer=5000, schedule="1",
@@ -151,16 +148,6 @@ def test_a_class_that_is_done_is_left_as_it_is(rows):
     result = run["loop"].run()
     assert result.status == "converged"
     assert any(0 < done < K for done in seen)  # not all at once
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("working_set", ["auto", "none"])
-def test_stopped_and_resumed_to_the_same_bits(rows, tmp_path, loss, working_set):
-    run = {"loss": loss, "schedule": "2", "tol": 1e-4, "max_outer": 60, "block_chunks": 4, "working_set": working_set}
-    source = Matrix(*rows, chunk_rows=CHUNKS)
-    whole, questions = asked(source, **run)
-    assert_resumed(source, tmp_path, [k for k in (3, 17, 40) if k <= questions], whole, **run)
 
 
 def test_a_smaller_tolerance_takes_up_the_classes_again_that_were_done(rows, tmp_path):
@@ -177,7 +164,7 @@ def test_weights_of_classes_and_rows(rows):
     """LIBLINEAR's: a class's weight is that of its rows in its own problem; balanced: both sides weigh the same."""
     X, y = rows
     weights = np.random.default_rng(0).integers(0, 3, N) / 2.0
-    XB = dense(X, 1.0)
+    XB = reference.with_bias(X, 1.0).toarray()
     for given in ({1.0: 3.0, 2.0: 0.5}, "balanced"):
         run = train(Matrix(X, y, weights=weights), class_weight=given, bias=1.0, tol=1e-4, schedule="5", max_outer=2000)
         for c in range(K):
@@ -198,7 +185,7 @@ def test_towards_a_prior_model(rows, tmp_path):
     prior = load_model(tmp_path / "prior.h5")
     W0 = np.hstack([prior.weights, prior.intercept[:, None]])
     run = train(Matrix(X, y), prior=tmp_path / "prior.h5", bias=1.0, C=0.01, tol=1e-5, schedule="5", max_outer=2000)
-    W, XB = run.w.reshape(K, -1), dense(X, 1.0)
+    W, XB = run.w.reshape(K, -1), reference.with_bias(X, 1.0).toarray()
     for c in range(K):
         losses = np.maximum(0.0, 1.0 - side(y, c) * (XB @ W[c]))
         primal = 0.5 * np.sum((W[c] - W0[c]) ** 2) + 0.01 * losses.sum()
@@ -207,20 +194,6 @@ def test_towards_a_prior_model(rows, tmp_path):
         assert run.result.certificate.by_class["primal"][c] == pytest.approx(primal, rel=1e-12)
         assert run.result.certificate.by_class["dual"][c] == pytest.approx(dual, rel=1e-9)
     assert run.result.status == "converged"
-
-
-def test_begun_from_another_c(rows, tmp_path):
-    X, y = rows
-    given = {"tol": 1e-4, "schedule": "2", "max_outer": 3000}
-    fit(X, y, C=1.0, **given).save(tmp_path / "one.h5")
-    cold = fit(Matrix(X, y), C=1.1, **given)
-    warm = fit(Matrix(X, y), C=1.1, start_from=tmp_path / "one.h5", **given)
-    assert warm.status == "converged"
-    assert warm.result.outer < cold.result.outer
-    assert warm.certificate.dual <= cold.certificate.primal * (1 + 1e-12)
-    fit(Matrix(X, y), solver="arow").save(tmp_path / "online.h5")
-    with pytest.raises(InputError, match="was learned by arow, not by dual-cd"):
-        fit(Matrix(X, y), solver="dual-cd", start_from=tmp_path / "online.h5")
 
 
 def test_from_the_store_to_predictions(rows, tmp_path, capsys):

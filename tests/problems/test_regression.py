@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import reference
 import scipy.optimize
-from support.training_cases import assert_resumed, command, make_store, random_rows, run_in_process, train
+from support.training_cases import command, make_store, random_rows, run_in_process, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -33,10 +33,6 @@ def rows():
     return X, targets(X)
 
 
-def dense(X, bias):
-    return np.hstack([X.toarray(), np.full((X.shape[0], 1), bias)])
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 5.0])
 def test_the_certificate_is_that_of_the_formulas_and_the_optimum_that_of_scipy(rows, loss, epsilon):
@@ -44,7 +40,7 @@ def test_the_certificate_is_that_of_the_formulas_and_the_optimum_that_of_scipy(r
     weights = np.random.default_rng(0).integers(0, 3, 120) / 2.0
     run = train(Matrix(X, y, weights=weights, chunk_rows=CHUNKS), loss=loss, C=0.5, epsilon=epsilon, bias=1.0,
                 block_chunks=4, tol=1e-7, max_outer=4000, schedule="4")  # fmt: skip
-    found, squared, XB = run.result.certificate, "squared" in loss, dense(X, 1.0)
+    found, squared, XB = run.result.certificate, "squared" in loss, reference.with_bias(X, 1.0).toarray()
     assert run.result.status == "converged"
     given = (0.5 * weights, epsilon, squared)
     assert found.primal == pytest.approx(reference.regression_primal(XB, y, run.w, *given), rel=1e-12)
@@ -72,14 +68,6 @@ def test_no_worse_than_liblinear(loss, solver):
     assert primal >= run.result.certificate.dual
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("working_set", ["auto", "none"])
-def test_stopped_and_resumed_to_the_same_bits(rows, tmp_path, loss, working_set):
-    run = {"schedule": "2", "tol": 1e-7, "max_outer": 60, "block_chunks": 4, "working_set": working_set}
-    assert_resumed(Matrix(*rows, chunk_rows=CHUNKS), tmp_path, (3, 40), loss=loss, epsilon=0.05, **run)
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("scale", [1e-4, 1e5])
 def test_targets_of_any_scale(rows, loss, scale):
@@ -101,7 +89,7 @@ def test_a_prior_is_what_is_regularised_towards(rows, tmp_path):
     later = targets(X, seed=9)
     run = train(Matrix(X, later), prior=tmp_path / "first.h5", loss="epsilon-insensitive", C=0.2, bias=1.0, tol=1e-6,
                 max_outer=3000, schedule="5")  # fmt: skip
-    prior, XB = first.result.w, dense(X, 1.0)
+    prior, XB = first.result.w, reference.with_bias(X, 1.0).toarray()
     found = run.result.certificate
     assert found.primal == pytest.approx(
         reference.regression_primal(XB, later, run.w, 0.2, 0.1, False, prior), rel=1e-12
@@ -112,15 +100,6 @@ def test_a_prior_is_what_is_regularised_towards(rows, tmp_path):
     classes, _ = np.where(y > 2.0, 1.0, -1.0), fit(X, y, loss="epsilon-insensitive", max_outer=1)
     with pytest.raises(InputError, match="has real targets, other ones than the matrix"):
         train(Matrix(X, classes), prior=tmp_path / "first.h5", bias=1.0, max_outer=1)
-
-
-def test_a_warm_start_begins_at_the_other_runs_end(rows, tmp_path):
-    X, y = rows
-    run = {"loss": "squared-epsilon-insensitive", "schedule": "5", "max_outer": 3000}
-    fit(X, y, C=1.0, tol=1e-7, **run).save(tmp_path / "m.h5")
-    cold = train(Matrix(X, y), C=1.3, tol=1e-6, **run)
-    warm = train(Matrix(X, y), C=1.3, tol=1e-6, warm_start=tmp_path / "m.h5", **run)
-    assert warm.result.outer < cold.result.outer
 
 
 @pytest.mark.process

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
-from support.training_cases import assert_resumed, looped, make_store, opened, random_rows, run_in_process
+from support.training_cases import looped, make_store, opened, random_rows, run_in_process
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -19,8 +19,8 @@ from blocksvm.info import main as info_main
 from blocksvm.kernels.kernel_machine_loops import columns_of, kernel_sums
 from blocksvm.model.model_file import load_model
 from blocksvm.predict import main as predict_main
+from blocksvm.problems.expansion import KERNELS
 from blocksvm.problems.kernel_problem import best_bias
-from blocksvm.problems.support_rows import KERNELS
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 from blocksvm.train import main as train_main
@@ -143,15 +143,6 @@ def test_out_of_core_within_the_memory(tmp_path):
         assert not small.plan.blocks.partition.resident
     assert small.status == large.status == "converged"
     assert small.certificate.primal == pytest.approx(large.certificate.primal, rel=2e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("block_chunks", [None, 3])
-def test_a_broken_run_goes_on_to_the_same_bits(tmp_path, block_chunks):
-    X, y = rows(n=200, d=10, seed=11)
-    source = Matrix(sparse.csr_matrix(X), y, chunk_rows=range(0, 200, 20))
-    chosen = {"gamma": 0.3, "bias": "free", "matrix_rows": 25, "tol": 1e-6, "block_chunks": block_chunks}
-    assert_resumed(source, tmp_path, (3, 9, 16, 31), solver="kernel", **chosen)
 
 
 def test_a_run_out_of_time_is_certified_all_the_same():

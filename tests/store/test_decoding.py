@@ -2,8 +2,6 @@
 
 import contextlib
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -104,30 +102,6 @@ def test_short_reads_are_continued(stores, monkeypatch):
         assert bytes_of(store.read_block(chunks, None)) == whole
         assert store.cost.bytes_read == 2 * bytes_read
         assert store.cost.seconds_reading > 0.0 and store.cost.seconds_decoding > 0.0
-
-
-OF_OTHERS = """
-import os, sys
-for name in ("sched_getaffinity", "posix_fadvise"):  # which macOS lacks
-    delattr(os, name)
-from numcodecs import blosc
-blosc.use_threads = "as others have set it"
-from blocksvm.store.reader import Store
-decompress, seen = blosc.decompress, set()
-def watched(*arguments):
-    seen.add(blosc.use_threads)
-    return decompress(*arguments)
-blosc.decompress = watched
-with Store(sys.argv[1]) as store:
-    store.verify()
-assert (seen, blosc.use_threads) == ({False}, "as others have set it"), (seen, blosc.use_threads)
-"""
-
-
-@pytest.mark.process
-def test_nothing_is_changed_for_others_and_linux_is_not_needed(stores):
-    done = subprocess.run([sys.executable, "-c", OF_OTHERS, stores / "float32.h5"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_blosc_has_one_thread_until_the_last_of_our_calls_ends(monkeypatch):

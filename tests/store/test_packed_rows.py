@@ -5,12 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from support.packed_rows import DTYPES, FEATURES, LENGTHS, N_FEATURES, VALUES, blocks_of, plain_rows
-from support.training_cases import make_store, random_rows, rows_of_store, train
 
 from blocksvm.base.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.sources.block_kernels import unpack_rows
-from blocksvm.sources.matrix import Matrix
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import ROW
 from blocksvm.store.hdf5_files import write_meta
@@ -173,23 +171,3 @@ def test_words_beside_those_of_the_rows_are_refused(tmp_path, run_in_process):
         refused(store_of(tmp_path / f"{name}.h5", wrong, np.float32, 1_000), WORDS, run_in_process)
     lengths = rows.lengths + np.array([0, 1, 0])
     refused(store_of(tmp_path / "n.h5", rows._replace(lengths=lengths), np.float32, 1_000), NONZEROS, run_in_process)
-
-
-@pytest.mark.parametrize("values", ["ones", "coded", "random"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("settings", [{}, {"loss": "logistic", "bias": 1.0}, {"solver": "pegasos"}], ids=str)
-def test_training_on_packed_rows_has_the_bits_of_the_rows_in_memory(tmp_path, settings, dtype, values):
-    X, y = random_rows(n=300, d=60, seed=9, ones=values == "ones")
-    if values == "coded":
-        X.data = np.round(X.data) + 0.5
-    store = make_store(tmp_path, X, y, chunk_nonzeros=128, dtype=dtype)
-    rows, labels, first_rows = rows_of_store(store)
-    matrix = Matrix(rows, labels, chunk_rows=first_rows)
-    matrix.shuffled = True  # as the store's rows are
-    settings = settings | {"block_chunks": 4, "max_outer": 4, "tol": 0.0}
-    if "solver" not in settings:
-        settings |= {"working_set": "none"}  # which rows it has room for depends on their bytes
-    ours, theirs = train(store, **settings), train(matrix, **settings)
-    assert ours.loop.plan.source.packed and not theirs.loop.plan.source.packed
-    assert ours.w.any() and ours.same(theirs)
-    assert ours.result.certificate == theirs.result.certificate

@@ -15,7 +15,3 @@ def classes(n=N, d=D, k=K, seed=0, noise=0.5):
     y = values.argmax(axis=1)
     y[:k] = np.arange(k)
     return X, y
-
-
-def dense(X, bias=0.0):
-    return np.hstack([X.toarray(), np.full((X.shape[0], 1), bias)])

@@ -200,13 +200,6 @@ def assert_resumed(source, folder: Path, polls, whole: Run | None = None, **sett
             assert getattr(again.result, name, None) == getattr(whole.result, name, None)
 
 
-def visit_of(solver, n: int, of_the_set: bool = False) -> Visit:
-    """The working space of a visit to n rows that begins."""
-    visit = Visit({a.name: a.zeros(n) for a in solver.visit_arrays}, of_the_set)
-    solver.start_visit(visit)
-    return visit
-
-
 def make_pass(solver, block, state, visit: Visit, order) -> PassResult:
     """The next pass of a visit."""
     done = solver.inner_pass(block, state, visit, order.astype(np.int32))

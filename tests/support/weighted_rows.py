@@ -1,29 +1,10 @@
-"""Stand-ins for sources of rows: with weights, and without any rows."""
+"""A stand-in for a source of rows."""
 
-from dataclasses import replace
 from types import SimpleNamespace
-
-import numpy as np
 
 from blocksvm.base.labels import NUMBERS, Labels
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.solver import Task
-from blocksvm.sources.matrix import Matrix
-
-
-class WeightedMatrix(Matrix):
-    """Rows (X, y) with weights (n,) float64; a ``Source``."""
-
-    def __init__(self, X, y, weights, **options):
-        super().__init__(X, y, **options)
-        self.row_weights = np.asarray(weights, dtype=np.float64)
-        self.weighted = True
-        self.total_weight = float(self.row_weights.sum())
-        self.label_weights = [float(self.row_weights[y == label].sum()) for label, _ in self.label_counts]
-
-    def read_block(self, chunks, arena):
-        block = super().read_block(chunks, arena)
-        return replace(block, weights=self.row_weights[block.rows])
 
 
 def solver_of(kind, problem: Problem, tolerance=None, name: str | None = None, **settings):

@@ -1,18 +1,12 @@
 """Real data, trained to a certified gap of 1e-6, against LIBLINEAR on the same rows."""
 
 import ctypes
-import re
-import tarfile
-import zlib
 
 import numpy as np
 import pytest
 import reference
-import scipy.sparse
 from support.places import DATA
 from support.training_cases import libsvm_text, make_store, rows_of_store, train
-
-from blocksvm.sources.matrix import Matrix
 
 liblinear = pytest.importorskip("liblinear.liblinearutil")
 
@@ -20,41 +14,6 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder of real da
 pytestmark = needs_data
 
 LIBLINEAR = {"hinge": 3, "squared-hinge": 1}
-REVIEWS = re.compile(r"aclImdb/(train|test)/(pos|neg)/[0-9_]+\.txt$")
-
-
-def reviews(each: int) -> list[tuple[int, str]]:
-    """The first ``each`` positive and negative reviews of the tarball, read no further than needed."""
-    found: dict[str, list[str]] = {"pos": [], "neg": []}
-    with tarfile.open(DATA / "aclImdb.tar.gz", "r|gz") as tar:
-        for member in tar:
-            match = REVIEWS.match(member.name)
-            if match and len(found[match[2]]) < each:
-                found[match[2]].append(tar.extractfile(member).read().decode())
-            if all(len(texts) == each for texts in found.values()):
-                break
-    return [(sign, text) for name, sign in (("pos", 1), ("neg", -1)) for text in found[name]]
-
-
-def ngrams(each: int = 1500, bits: int = 22):
-    """(X, y): presence of word 1-, 2- and 3-grams, hashed, each row of length 1."""
-    rows, labels, columns = [], [], []
-    for sign, text in reviews(each):
-        tokens = re.findall(rb"[a-z0-9']+", text.replace("<br />", " ").lower().encode())
-        words = np.array([zlib.crc32(token) for token in tokens], dtype=np.uint64)
-        hashes, step = [words], np.uint64(0x9E3779B97F4A7C15)
-        for _ in range(2):
-            hashes.append(hashes[-1][: len(words) - len(hashes)] * step + words[len(hashes) :])
-        mixed = np.concatenate(hashes) * step
-        ids = np.unique((mixed ^ (mixed >> np.uint64(31))) * step >> np.uint64(64 - bits))
-        columns.append(ids.astype(np.int64))
-        rows.append(np.full(len(ids), 1.0 / np.sqrt(len(ids))))
-        labels.append(float(sign))
-    indptr = np.append(0, np.cumsum([len(ids) for ids in columns]))
-    X = scipy.sparse.csr_matrix((np.concatenate(rows), np.concatenate(columns), indptr), shape=(2 * each, 1 << bits))
-    order = np.random.default_rng(0).permutation(2 * each)
-    used = np.unique(X.indices)
-    return X[order][:, used], np.array(labels)[order]
 
 
 def one_against_the_others(text: str, label: str) -> str:
@@ -64,23 +23,19 @@ def one_against_the_others(text: str, label: str) -> str:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """name -> (store or None, X float64, y, first rows of chunks): made once, when first asked for."""
+    """name -> (store, X float64, y): made once, when first asked for."""
     made: dict = {}
     folder = tmp_path_factory.mktemp("real")
     files = {"a9a": "a9a.xz", "mushrooms": "mushrooms.txt.xz", "phishing": "phishing.txt.xz", "splice": "splice.txt.xz"}
 
     def get(name: str):
         if name not in made:
-            if name == "imdb":
-                X, y = ngrams()
-                made[name] = (Matrix(X, y), X, y)
-            else:
-                text = libsvm_text(files[name]) if name in files else libsvm_text("dna.scale.xz")
-                if name == "dna":
-                    text = one_against_the_others(text, "3")
-                store = make_store(folder, text, name=name, dtype="float64")
-                X, y, _ = rows_of_store(store)
-                made[name] = (store, X, y)
+            text = libsvm_text(files[name]) if name in files else libsvm_text("dna.scale.xz")
+            if name == "dna":
+                text = one_against_the_others(text, "3")
+            store = make_store(folder, text, name=name, dtype="float64")
+            X, y, _ = rows_of_store(store)
+            made[name] = (store, X, y)
         return made[name]
 
     return get
@@ -102,8 +57,7 @@ CASES = {("a9a", "hinge"): (1e-6, "tol:0.001", None), ("a9a", "squared-hinge"): 
          ("mushrooms", "hinge"): (1e-6, "10", 8), ("mushrooms", "squared-hinge"): (1e-6, "10", 8),
          ("phishing", "hinge"): (1e-6, "10", None), ("phishing", "squared-hinge"): (1e-6, "10", 10),
          ("splice", "hinge"): (1e-4, "100", None), ("splice", "squared-hinge"): (1e-6, "10", None),
-         ("dna", "hinge"): (1e-6, "10", None), ("dna", "squared-hinge"): (1e-6, "10", 3),
-         ("imdb", "hinge"): (1e-6, "10", 30), ("imdb", "squared-hinge"): (1e-6, "10", 30)}  # fmt: skip
+         ("dna", "hinge"): (1e-6, "10", None), ("dna", "squared-hinge"): (1e-6, "10", 3)}  # fmt: skip
 
 
 @pytest.mark.slow

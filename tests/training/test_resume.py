@@ -13,10 +13,12 @@ import h5py
 import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
 import numpy as np
 import pytest
+from support.class_cases import classes
 from support.places import ROOT
 from support.training_cases import (
     SlowMatrix,
     asked,
+    assert_resumed,
     command,
     looped,
     make_store,
@@ -28,6 +30,7 @@ from support.training_cases import (
 
 from blocksvm.base.errors import InputError
 from blocksvm.model.solver_state import describe_checkpoint
+from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.train import main as train_main
 from blocksvm.training.checkpoint import Checkpoint
@@ -109,6 +112,29 @@ def test_killed_after_any_save_and_resumed(store, tmp_path, monkeypatch, setting
         assert second.result.certificate == whole.result.certificate
         assert (second.result.status, second.result.outer) == (whole.result.status, whole.result.outer)
         assert second.result.set_passes == whole.result.set_passes
+
+
+OTHERS = [
+    ("two", {"loss": "logistic"}), ("two", {"bias": "free", "tol": 1e-9}),
+    ("two", {"solver": "pegasos", "dual": True, "loss": "logistic", "max_outer": 9}),
+    ("two", {"solver": "kernel", "gamma": 0.3, "bias": "free", "matrix_rows": 25, "tol": 1e-6, "schedule": "auto"}),
+    ("numbers", {"loss": "epsilon-insensitive", "epsilon": 0.05, "tol": 1e-7}),
+    ("numbers", {"loss": "squared-epsilon-insensitive", "epsilon": 0.05, "tol": 1e-7, "working_set": "none"}),
+    ("numbers", {"solver": "pegasos", "dual": True, "loss": "squared-epsilon-insensitive", "max_outer": 9}),
+    ("classes", {}), ("classes", {"loss": "squared-hinge", "working_set": "none"}), ("classes", {"loss": "logistic"}),
+    ("classes", {"multiclass": "crammer-singer"}), ("classes", {"multiclass": "crammer-singer", "working_set": "none"}),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "settings"), OTHERS)
+def test_whatever_is_minimised_goes_on(rows, tmp_path, kind, settings):
+    X, y = classes() if kind == "classes" else rows
+    y = X @ np.linspace(-1.0, 2.0, X.shape[1]) if kind == "numbers" else y
+    source = Matrix(X, y, chunk_rows=np.arange(0, len(y), 10))
+    settings = {"schedule": "2", "block_chunks": 4, "max_outer": 30, "tol": 1e-4} | settings
+    whole, questions = asked(source, **settings)
+    assert_resumed(source, tmp_path, (3, questions // 3, questions - 1), whole, **settings)
 
 
 @pytest.mark.slow

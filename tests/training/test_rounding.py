@@ -12,7 +12,7 @@ from blocksvm.base.threads import Threads
 from blocksvm.solvers.newton_kernels import duals_and_curvatures
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
-from blocksvm.validation.cross import cross_validate
+from blocksvm.validation.path import cross_validate
 
 N, D = 16, 4
 CASES = 92  # of each kind; eleven kinds

@@ -15,6 +15,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.model.model_file import load_model
 from blocksvm.sources import block_reader
 from blocksvm.sources.block import Arena, Block
+from blocksvm.sources.block_reader import BlockReader
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import save_result
@@ -25,14 +26,15 @@ def rows():
     return random_rows(n=240, d=40, seed=11, dtype=np.float32)
 
 
-@pytest.fixture(scope="module", params=["float32", "ones"])
+@pytest.fixture(scope="module", params=["float32", "ones", pytest.param("coded", marks=pytest.mark.slow)])
 def store(request, tmp_path_factory, rows):
-    """A store of some 20 chunks, with values or without."""
+    """A store of some 20 chunks, with values or without, or with few different ones in a row."""
     X, y = rows
-    if request.param == "ones":
-        X = X.copy()
-        X.data[:] = 1
-    return make_store(tmp_path_factory.mktemp("store"), X, y, chunk_nonzeros=128)
+    X = X.copy()
+    if request.param != "float32":
+        X.data = np.ones_like(X.data) if request.param == "ones" else np.round(X.data) + np.float32(0.5)
+    dtype = "float64" if request.param == "coded" else "float32"
+    return make_store(tmp_path_factory.mktemp("store"), X, y, chunk_nonzeros=128, dtype=dtype)
 
 
 def whole_block(X, y) -> Block:
@@ -161,6 +163,7 @@ def test_equal_seeds_give_equal_models_from_a_store_and_from_a_matrix(store, set
     if settings["solver"] == "dual-cd":
         settings |= {"working_set": "none"}  # which rows it has room for depends on their bytes
     first, other = train(store, seed=5, **settings), train(matrix_of(store), seed=5, **settings)
+    assert first.loop.plan.source.packed and not other.loop.plan.source.packed
     assert first.same(other)
     assert first.result.certificate == other.result.certificate
 
@@ -416,3 +419,40 @@ def test_a_seed_is_the_same_everywhere(tmp_path, seed):
     ):
         with pytest.raises(InputError, match=rf"^seed={seed}: (is not a whole number|must be from 0 to 2\*\*63 - 1)$"):
             refused()
+
+
+class CountingMatrix(Matrix):
+    """A matrix that counts how many blocks are read of it."""
+
+    n_read = 0
+
+    def reader(self):
+        return self
+
+    def read_block(self, chunks, arena):
+        self.n_read += 1
+        return super().read_block(chunks, arena)
+
+
+def test_the_sides_of_many_classes_are_counted():
+    X, _ = random_rows(n=400, d=20, seed=1)
+    y = (np.arange(400) % 40).astype(float)
+    loop = looped(Matrix(X, y))
+    table = loop.plan.solver.problem.sides.table
+    assert table.nbytes <= 41 * 40  # a byte for a label and a class
+    assert loop.plan.memory()["sides of the classes"] >= table.nbytes
+
+
+def test_the_weights_that_a_certificate_of_pegasos_makes_are_counted():
+    X, y = random_rows(n=60, d=25, seed=2)
+    counted = looped(Matrix(X, y), solver="pegasos", dual=True).plan.memory()
+    assert counted["weights of the dual variables"] == 8 * 26
+    assert "weights of the dual variables" not in looped(Matrix(X, y), solver="pegasos").plan.memory()
+
+
+def test_no_block_is_read_in_vain():
+    X, y = random_rows(n=200, d=20, seed=4)
+    source = CountingMatrix(X, y, chunk_rows=np.arange(0, 200, 10))
+    loop = looped(source, block_chunks=1, max_outer=1)
+    with BlockReader(source, 0, resident=False) as loop.reader:
+        assert sum(1 for _ in loop.every_row()) == source.n_read == 20

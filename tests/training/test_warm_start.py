@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import reference
+from support.class_cases import classes
 from support.training_cases import (
     Run,
     assert_resumed,
@@ -15,8 +16,10 @@ from support.training_cases import (
     train,
 )
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.model.solver_state import open_state
+from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import save_result
 
@@ -93,6 +96,30 @@ def test_a_warm_start_is_feasible_and_leads_to_the_same_optimum(store, tmp_path,
     assert dual > 0.0
     if before == after:
         assert dual > (1 - 2e-3) * cold.result.certificate.primal, "the optimum itself is where it starts"
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [("classes", {}), ("classes", {"multiclass": "crammer-singer"}), ("two", {"bias": "free"}),
+     ("numbers", {"loss": "squared-epsilon-insensitive"})],
+)  # fmt: skip
+def test_a_start_at_another_c_is_nearer_to_the_optimum(rows, tmp_path, kind, settings):
+    X, y = classes() if kind == "classes" else rows
+    y = X @ np.linspace(-1.0, 2.0, X.shape[1]) if kind == "numbers" else y
+    settings = {"tol": 1e-4, "schedule": "2", "max_outer": 5000} | settings
+    fit(Matrix(X, y), C=1.0, **settings).save(tmp_path / "one.h5")
+    for C in (0.9, 1.1):
+        cold = fit(Matrix(X, y), C=C, **settings)
+        warm = fit(Matrix(X, y), C=C, start_from=tmp_path / "one.h5", **settings)
+        assert warm.status == "converged" and warm.result.outer < cold.result.outer
+        assert warm.certificate.dual <= cold.certificate.primal * (1 + 1e-12)
+    if kind == "classes":
+        other = {"multiclass": "rest" if "multiclass" in settings else "crammer-singer"}
+        with pytest.raises(InputError, match="with the same multiclass"):
+            fit(Matrix(X, y), start_from=tmp_path / "one.h5", **other)
+        fit(Matrix(X, y), solver="arow").save(tmp_path / "online.h5")
+        with pytest.raises(InputError, match="was learned by arow, not by dual-cd"):
+            fit(Matrix(X, y), solver="dual-cd", start_from=tmp_path / "online.h5")
 
 
 def test_a_warm_start_saves_work(store, tmp_path):

@@ -10,13 +10,13 @@ import reference
 import reference_losses
 from hypothesis import given, strategies
 from scipy import sparse
-from support.training_cases import SlowMatrix, make_store, random_rows, run_in_process, stop_after, train, visit_of
+from support.training_cases import SlowMatrix, make_store, random_rows, run_in_process, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.kernels.loss_functions import NEAR
 from blocksvm.solvers.dual_cd import DualCD
-from blocksvm.solvers.solver import SHARE, Task
+from blocksvm.solvers.solver import SHARE, Task, Visit
 from blocksvm.sources.block import Arena
 from blocksvm.sources.block_reader import BlockReader
 from blocksvm.sources.matrix import Matrix
@@ -82,32 +82,13 @@ def test_a_visit_tells_each_share_as_it_was_before_the_rows_own_step(rows, loss)
     state = {a.name: np.zeros(a.shape(X.shape[1], n), a.dtype) for a in solver.state_arrays}
     solver.start(state)
     for _ in range(3):
-        visit = visit_of(solver, n)
+        visit = Visit()
         for i in range(n):
             z, a = X[i] @ state["w"][:-1], state["alpha"][i]
             expected = reference_losses.shares_of_gap(loss, z, y[i], a, 1.0, NEAR)
             result = solver.inner_pass(block, state, visit, np.array([i], np.int32))
             assert visit.arrays[SHARE][i] == pytest.approx(expected[0], rel=1e-8, abs=1e-12)
             assert result.seen == max(0.0, visit.arrays[SHARE][i])
-
-
-def test_the_gain_of_a_pass_is_what_it_adds_to_the_dual(rows):
-    X, y = rows
-    source = Matrix(X, y)
-    for loss in ("hinge", "squared-hinge"):
-        solver = solver_with_set(source, loss)
-        block = source.read_block(np.array([0]), None)
-        n = len(y)
-        state = {a.name: np.zeros(a.shape(X.shape[1], n), a.dtype) for a in solver.state_arrays}
-        solver.start(state)
-        before = 0.0
-        for seed in range(4):
-            visit = visit_of(solver, n)
-            order = np.random.default_rng(seed).permutation(n).astype(np.int32)
-            gain = solver.inner_pass(block, state, visit, order).gain
-            after = reference.dual(X, y, state["alpha"], np.ones(n), loss)
-            assert gain == pytest.approx(after - before, rel=1e-9, abs=1e-10)
-            before = after
 
 
 class PlainSet:
@@ -189,35 +170,6 @@ def test_members_are_those_of_the_plain_rule_and_hold_the_rows(seed):
                 assert np.array_equal(again.block.indices, held.indices)
                 ours = again
         ours.end_reading()
-
-
-@pytest.mark.slow
-@given(strategies.integers(0, 2**32 - 1))
-def test_a_set_that_is_chosen_anew_is_the_same_if_the_reading_was_broken_off(seed):
-    """The same rows in the same slots, so that passes over them have the same order."""
-    rng = np.random.default_rng(seed)
-    source = Matrix(*random_rows(n=60, d=20, seed=seed % 1000), chunk_rows=np.arange(0, 60, 5))
-    n_bytes = int(rng.integers(1200, 6000))
-    made = WorkingSet(source, n_bytes)
-    blocks = [source.read_block(np.array([k]), None) for k in range(12)]
-    shares = rng.choice([-1.0, 0.0, 0.5, 1.0, 3.0], (4, 60))
-
-    def read(reset: bool, share, n_blocks: int):
-        made.begin_reading(reset)
-        for block in blocks[:n_blocks]:
-            made.offer(block, share[block.rows])
-
-    for share in shares[:3]:
-        read(False, share, 12)
-    before = {name: array.copy() for name, array in made.saved().items()}
-    read(True, shares[3], 12)
-    wanted = {name: array.copy() for name, array in made.saved().items()}
-    for stopped in range(1, 13):
-        made = WorkingSet(source, n_bytes)
-        made.restore(before, iter(blocks))
-        read(True, shares[3], stopped)
-        read(True, shares[3], 12)
-        assert all(np.array_equal(array, wanted[name]) for name, array in made.saved().items())
 
 
 def test_a_saved_set_of_other_rows_is_refused(rows):
@@ -393,31 +345,6 @@ def test_blocks_with_a_set_are_better_than_all_rows_without_one():
     assert ample.events[0]["resident"] and len(ample.loop.plan.source.chunks) > 4
     assert not less.events[0]["resident"] and less.loop.working_set is not None
     assert sum(less.result.memory.values()) < needed
-
-
-@pytest.mark.slow
-def test_a_certificate_that_fails_chooses_the_set_anew_and_is_resumed(tmp_path):
-    X, y = easy_rows()
-    source = Matrix(X, y, chunk_rows=np.arange(0, 600, 10))
-    options = {"block_chunks": 6, "schedule": "1", "tol": 1e-4, "C": 10.0}
-    whole = train(source, **options)
-    failed = [e for e in whole.events if e["event"] == "certificate" and not e["rel_gap"] <= 1e-4]
-    assert failed
-    for event in whole.outer():
-        made = sum(e["event"] == "certificate" and e["outer"] == event["outer"] for e in whole.events)
-        assert event["certificates"] == made
-    asked = 0
-    checkpoint = tmp_path / "run.ckpt"
-    for polls in range(1, 400, 21):
-        first = train(source, checkpoint=checkpoint, stop=stop_after(polls), **options)
-        if first.result.status != "interrupted":
-            break
-        second = train(source, checkpoint=checkpoint, resume=True, **options)
-        assert second.same(whole), f"stopped at question {polls}"
-        assert second.result.certificate == whole.result.certificate
-        assert second.result.set_passes == whole.result.set_passes
-        asked += 1
-    assert asked > 5
 
 
 def test_a_prior_and_a_warm_start(tmp_path, rows):

@@ -4,7 +4,6 @@ import gc
 import json
 import re
 import weakref
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -19,15 +18,13 @@ from blocksvm.cv import main as cv_main
 from blocksvm.cv import path_of
 from blocksvm.kernels.shuffle import row_keys
 from blocksvm.model.model_file import load_model
-from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 from blocksvm.training.loop import OuterLoop
-from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.cross import cross_validate
 from blocksvm.validation.folds import SALT, folds_of
 from blocksvm.validation.held_out_problems import HeldOutCD
+from blocksvm.validation.path import cross_validate, plan_here
 
 CHUNKS = np.arange(0, N, 20)
 
@@ -106,8 +103,7 @@ def test_the_next_part_of_a_path_begins_feasible_and_no_worse_than_scaled(rows, 
     first = looped(source, folds, [1.0], loss=loss, tol=1e-3)
     previous = first.plan.solver.last(first.state)
     settings = TrainSettings.of(**{**GIVEN, "loss": loss})
-    method = replace(METHOD, make=partial(HeldOutCD, path=[ratio], folds=folds, previous=previous))
-    loop = OuterLoop(Plan(source, settings, method=method))
+    loop = OuterLoop(plan_here(partial(HeldOutCD, path=[ratio], folds=folds), previous, source, settings))
     loop.allocate()
     state, XB = loop.state, dense(X)
     primal, dual, _ = loop.plan.solver.estimates(state, 0.0)

@@ -5,6 +5,8 @@ and H_n = m(K H_{n-1} xor h(t_n)), with h of ``name_hash`` and m the finaliser o
 ``name_hash`` of its bytes.  A feature's id is its hash >> 1.  In a row ids stand in the order of their first occurrence.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from blocksvm.formats.kernels.name_hashes import name_hash
@@ -19,6 +21,14 @@ NO_TAB = 30
 
 ORDER = np.uint64(0x9E3779B97F4A7C15)  # K: the order of words matters
 SEEDS = np.array([0, 0x243F6A8885A308D3, 0x13198A2E03707344], np.uint64)  # an n-gram of each kind is another feature
+
+
+class NewNames(NamedTuple):
+    """The names of entries, where they are wanted: text[first[k]:last[k]] is that of entry k."""
+
+    text: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
 
 
 @inlined
