@@ -110,8 +110,7 @@ def train(arguments: list[str]) -> int:
     options = train_parser(ALL_LEARNERS, of_task).parse_args(arguments)
     settings = train_settings(options, of_task)
     output = outputs_of(options, [options.text], {"structure": options.model})["structure"]
-    from blocksvm.structured.model import save_structured, structured_model
-    from blocksvm.structured.tasks import learned_from
+    from blocksvm.structured.tasks import learned_from, save_structured, structured_model
 
     learned = learned_from(options.task, options.text, settings.task, settings.run["memory"])
     fitted = fit(options, settings, learned)
@@ -190,8 +189,7 @@ def fit_lines(fitted) -> list[str]:
 
 def opened(options, stop=lambda: False):
     """(the task of a model, the examples of a text, their predicted outputs)"""
-    from blocksvm.structured.model import opened_model
-    from blocksvm.structured.tasks import checked
+    from blocksvm.structured.tasks import checked, opened_model
     from blocksvm.structured.train import predicted
 
     model, task = opened_model(options.model, options.task)

@@ -22,7 +22,7 @@ from blocksvm.online.exact import EXACT
 from blocksvm.regret import main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
-from blocksvm.theory import comparators, report
+from blocksvm.theory import report
 from blocksvm.theory.bounds import BOUNDS, bounds_of, stability
 from blocksvm.theory.comparators import FixedWeights, measure
 from blocksvm.theory.rows import ReplayRows, log_spaced
@@ -64,21 +64,6 @@ def test_figures_equal_the_dense_computation(name, case, unit):
                     agree(right[k], expected_right)
                 else:
                     assert right[k] == math.inf
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", [{"l1": 0.1, "p": 1.0, "cap": 0.5}, {"l1": 0.1, "p": 3.0}])
-def test_a_regulariser_that_changes_is_that_of_each_round(case):
-    X, y, plane = sample(n=70, seed=2, noise=0.1)
-    made, dense = report.measure_regret(Matrix(X, y), "hf-fobos", **case), Dense(X, y, "hf-fobos", case)
-    H = case["l1"] * np.array(dense.H)
-    agree(made.run.read.varying, np.cumsum(np.sum(H * np.abs(dense.W), axis=1))[made.run.times - 1])
-    made_u = measure(made.run, FixedWeights("u", np.append(plane, 0.0)), X @ plane)
-    loss_of_u = np.maximum(0.0, 1.0 - y * (X @ plane)).sum()
-    agree(made_u.varying, loss_of_u + np.sum(H @ np.abs(plane)))
-    expected = dense.loss.sum() + made.run.read.varying[-1] - min(u.varying for u in made.comparators)
-    assert made.described()["regret_with_r_of_each_round"] == pytest.approx(expected, rel=1e-9)
-    assert any("with r_t as it was in each round" in note for note in made.notes)
 
 
 small = st.builds(sample, n=st.integers(4, 60), d=st.integers(1, 8), seed=st.integers(0, 10**6),
@@ -214,26 +199,6 @@ def test_the_comparator_is_the_best_in_hindsight():
         assert made.regret[-1] == made.run.judged[-1] - made.best.judged[-1]
         assert (made.least <= made.best.judged).all()
         assert made.least[-1] == made.best.judged[-1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", ["logistic", "squared", "epsilon-insensitive"])
-def test_a_smooth_comparator_is_as_good_as_its_certificate_says(loss):
-    X, y, _ = sample(n=60, d=4, seed=4, noise=0.2)
-    run = replayed(X, y, "ogd", {"loss": loss, "step": 0.05})
-    found = list(comparators.smooth(run, 1 << 30, lambda text: None, comparators.path(run)))
-    assert len(found) == len(comparators.path(run))
-    for one in found[:5]:
-
-        def objective(w, C=one.C):
-            pairs = zip(X @ w, y, strict=True)
-            return 0.5 * w @ w + C * sum(LOSSES[loss](z, label, 0.1)[0] for z, label in pairs)
-
-        least = scipy.optimize.minimize(objective, one.w[:4], method="Powell", options={"ftol": 1e-13, "xtol": 1e-9})
-        own = objective(one.w[:4])
-        assert one.rel_gap <= (1e-3 if loss == "epsilon-insensitive" else 1e-6)
-        assert own - least.fun <= max(1e-9, one.rel_gap) * own
-        assert one.w[4] == 0.0
 
 
 def test_a_bound_is_that_of_the_comparator_named():
