@@ -246,18 +246,6 @@ def test_entropic_mirror_has_no_overflow_and_no_cancellation():
 # What holds for every learner
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in LEARNERS if name not in ("perceptron-bias", "nag", "auto")]
-)  # nag's pace counts the rows
-def test_rows_of_zeros_first_take_no_step(name):
-    learner = LEARNERS[name](4, **CASES[name][-1])
-    state = {key: np.copy(value) for key, value in vars(learner).items() if key not in ("t", "loss")}
-    after(learner, (np.zeros(4), 1), (np.zeros(4), -1))
-    assert learner.t == 2
-    for key, value in state.items():
-        np.testing.assert_array_equal(getattr(learner, key), value)
-
-
 # More than two classes, selective sampling
 
 
