@@ -111,7 +111,7 @@ MEASURED = {
     "working-set": (TRAINING, {
         name: comparison(f"{name}.svm", *SHARES)
         for name in ("enron", "news-words", "news-characters", "imdb-characters", "imdb-words", "enron-w12",
-                     "news-mideast", "zipf-other", "clicks-other")}),
+                     "news-mideast", "zipf-other", "clicks-other", "short")}),
     "convergence": (TRAINING, {
         **each("books a9a", "experiments.convergence {*-train.h5},{*-test.h5} --most 200"),
         **each("news-words enron imdb-words", "experiments.convergence {*-train.h5},{*-test.h5} --most 60"),

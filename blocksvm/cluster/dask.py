@@ -11,11 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import resource_tracker
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -49,69 +48,39 @@ class StoppedWaiting(Exception):
     """The run was stopped while it waited."""
 
 
-class Pool(Protocol):
-    """Whoever makes parts: ``submit`` has ``function(*given)`` called, where what ``keep`` has returned stands for the
-    value that several parts need."""
-
-    name: str
-
-    def keep(self, value: Any) -> Any: ...
-
-    def submit(self, function: Callable, *given: Any) -> Future: ...
-
-    def n_workers(self) -> int: ...
-
-
-@dataclass(frozen=True)
 class Cluster:
     """address: of a scheduler, or local:N, N processes of this machine; security: paths of the authority's certificate,
     and of this client's certificate and key, or Dask's own object, or None; timeout: seconds that a run waits for an
-    answer; say(text) is called with what the user should know."""
+    answer; say(text) is called with what the user should know.
 
-    address: str
-    security: Any = None
-    timeout: float = TIMEOUT
-    say: Callable[[str], None] = print
-    workers: Pool | None = None
-
-    @contextmanager
-    def pool(self) -> Iterator[Pool]:
-        if self.workers is not None:
-            yield self.workers
-            return
-        with dask_client(self.address, self.security) as client:
-            yield DaskPool(client, f"cluster {self.address}")
-
-    @contextmanager
-    def kept(self) -> Iterator[Cluster]:
-        """With one pool for several runs."""
-        with self.pool() as pool:
-            yield replace(self, workers=pool)
-
-
-def cluster_at(cluster: Any, source: Source) -> Cluster:
-    """The cluster that reads a store for a call from Python: at an address, as ``Cluster`` has it, or that of a
-    ``distributed.Client``."""
-    if source.in_memory:
-        raise InputError(f"{option('cluster')}: reads a store; give one that open_store has opened")
-    if isinstance(cluster, Cluster):
-        return cluster
-    if isinstance(cluster, str):
-        return Cluster(cluster, say=LOG.warning)
-    if not hasattr(cluster, "scheduler"):
-        raise InputError(f"{option('cluster', cluster)}: needs a scheduler's address, local:N, or a distributed.Client")
-    return Cluster(cluster.scheduler.address, cluster.security, say=LOG.warning)
-
-
-class DaskPool:
-    """Parts are tasks, and what they need are tasks, too, of which Dask has the definition: so it makes again what was
+    Parts are tasks, and what they need are tasks, too, of which Dask has the definition: so it makes again what was
     lost with a worker, which it cannot where values were scattered."""
 
-    def __init__(self, client, name: str):
-        self.client, self.name = client, name
+    def __init__(self, address: str, security: Any = None, timeout: float = TIMEOUT, say: Callable = LOG.warning):
+        self.address, self.security, self.timeout, self.say = address, security, timeout, say
+        self.name = f"cluster {address}"
+        self.client: Any = None
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """With a client, which those share who open it meanwhile."""
+        if self.client is not None:
+            yield
+            return
+        with dask_client(self.address, self.security) as self.client:
+            try:
+                yield
+            finally:
+                self.client = None
 
     def keep(self, value: Any) -> Any:
+        """What stands, in ``submit``, for a value that several parts need."""
         return self._task(same, value)
+
+    def submit(self, function: Callable, *given: Any) -> Future:
+        """Have ``function(*given)`` called by a worker."""
+        task = self._task(function, *given)
+        return asyncio.run_coroutine_threadsafe(self._fetched(task), self.client.loop.asyncio_loop)
 
     def _task(self, function: Callable, *given: Any) -> Any:
         try:
@@ -119,10 +88,6 @@ class DaskPool:
         except Exception as error:
             self._check(error)
             raise
-
-    def submit(self, function: Callable, *given: Any) -> Future:
-        task = self._task(function, *given)
-        return asyncio.run_coroutine_threadsafe(self._fetched(task), self.client.loop.asyncio_loop)
 
     async def _fetched(self, task) -> Any:
         """The answer, straight from its worker, as soon as it is there.  A worker that has stopped never sends it, but
@@ -152,6 +117,20 @@ class DaskPool:
             raise ClusterLost(f"{self.name}: the scheduler does not answer ({type(error).__name__})") from error
 
 
+def cluster_at(cluster: Any, source: Source) -> Cluster:
+    """The cluster that reads a store for a call from Python: at an address, as ``Cluster`` has it, or that of a
+    ``distributed.Client``."""
+    if source.in_memory:
+        raise InputError(f"{option('cluster')}: reads a store; give one that open_store has opened")
+    if isinstance(cluster, Cluster):
+        return cluster
+    if isinstance(cluster, str):
+        return Cluster(cluster)
+    if not hasattr(cluster, "scheduler"):
+        raise InputError(f"{option('cluster', cluster)}: needs a scheduler's address, local:N, or a distributed.Client")
+    return Cluster(cluster.scheduler.address, cluster.security)
+
+
 def same(value: Any) -> Any:
     return value
 
@@ -159,9 +138,9 @@ def same(value: Any) -> Any:
 class Parts:
     """Parts of a job that are under way, at most so many, and their answers in order."""
 
-    def __init__(self, pool: Pool, job: Job, timeout: float, most: int, say: Callable[[str], None] = print):
-        self.pool, self.timeout, self.most, self.say = pool, timeout, most, say
-        self.job = pool.keep(job)
+    def __init__(self, cluster: Cluster, job: Job, most: int):
+        self.cluster, self.most = cluster, most
+        self.job = cluster.keep(job)
         self.to_come: deque[tuple[Callable[[], Any], tuple]] = deque()
         self.under_way: deque[Future] = deque()
         self.traffic = Traffic()
@@ -179,7 +158,7 @@ class Parts:
             self.since, self.sent, changed = 0, (), None
         one = Weights(self.number, in_few_bytes(w if changed is None else w[changed]), changed)
         self.traffic.bytes_sent += size_of(one)
-        self.sent = *self.sent, self.pool.keep(one)
+        self.sent = *self.sent, self.cluster.keep(one)
         return self.sent
 
     def want(self, parts: Iterable[Callable[[], Any]], version: tuple = ()) -> None:
@@ -198,7 +177,7 @@ class Parts:
             build, version = self.to_come.popleft()
             part = build()
             self.traffic.bytes_sent += size_of(part)
-            self.under_way.append(self.pool.submit(make, self.job, part, *version))
+            self.under_way.append(self.cluster.submit(make, self.job, part, *version))
 
     def take(self, stop: Callable[[], bool] = lambda: False) -> Any:
         """The next answer; StoppedWaiting where stop() says so meanwhile, ClusterLost where it does not come."""
@@ -212,7 +191,7 @@ class Parts:
         except InputError:
             raise
         except Exception as error:
-            raise ClusterLost(f"{self.pool.name}: {' '.join(repr(error).split())}") from error
+            raise ClusterLost(f"{self.cluster.name}: {' '.join(repr(error).split())}") from error
         self.under_way.popleft()
         self.traffic.seconds_waiting += monotonic() - began
         self.traffic.bytes_received += size_of(answer)
@@ -222,11 +201,11 @@ class Parts:
 
     def _wait(self, seconds: float) -> None:
         """Go on waiting, or not."""
-        if seconds > self.timeout:
-            raise ClusterLost(f"{self.pool.name}: no worker has answered for {self.timeout:.0f}s")
-        if seconds > ANSWER and not self.told and not self.pool.n_workers():
+        if seconds > self.cluster.timeout:
+            raise ClusterLost(f"{self.cluster.name}: no worker has answered for {self.cluster.timeout:.0f}s")
+        if seconds > ANSWER and not self.told and not self.cluster.n_workers():
             self.told = True
-            self.say(f"{self.pool.name}: has no workers; waiting for one")
+            self.cluster.say(f"{self.cluster.name}: has no workers; waiting for one")
 
 
 # -- the client --------------------------------------------------------------------------------------------------------

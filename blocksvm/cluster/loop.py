@@ -67,9 +67,8 @@ class ClusterLoop(OuterLoop):
     def run(self):
         if not hasattr(self, "state"):
             self.allocate()
-        cluster, under_way = self.cluster, self.plan.blocks.under_way
-        with cluster.pool() as pool:
-            self.parts = Parts(pool, self._job(), cluster.timeout, under_way, cluster.say)
+        with self.cluster.opened():
+            self.parts = Parts(self.cluster, self._job(), self.plan.blocks.under_way)
             try:
                 return super().run()
             except ClusterLost as error:

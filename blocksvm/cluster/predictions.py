@@ -137,8 +137,8 @@ def scoring_by(cluster: Cluster, scorer: StoreScorer, model: str, options: dict,
     scorer.budget.take("answers of workers", NUMBER * most * largest)
     made_by, path = ModelFile.at(model), absolute_name(store.path)
     job = ScoringJob(uuid4().hex, scorer.budget.total, path, store.fingerprint, made_by, options)
-    with cluster.pool() as pool:
-        parts = Parts(pool, job, cluster.timeout, most, cluster.say)
+    with cluster.opened():
+        parts = Parts(cluster, job, most)
 
         def score_chunks(chunks: Sequence[int], low: int, high: int, take: Callable[[ScoredRows], None]) -> None:
             some = cut(np.array(chunks), sizes, part)
@@ -156,11 +156,11 @@ def files_by(
     """As ``Shards.score`` has them, of whole files that workers write; options: those that made the scorer."""
     job = FilesJob(uuid4().hex, scorer.budget.total, ModelFile.at(model), options, shards.wanted)
     shards.begun()
-    with cluster.pool() as pool:
+    with cluster.opened():
         each = 2 * RANK_BYTES if getattr(measures, "curve", None) else SMALL
         most = max(1, min(MOST_UNDER_WAY, scorer.budget.left // each))
         scorer.budget.take("answers of workers", min(scorer.budget.left, most * each))
-        parts = Parts(pool, job, cluster.timeout, most, cluster.say)
+        parts = Parts(cluster, job, most)
         names = {name: absolute_name(path) for name, path in shards.outputs.items() if name not in shards.done}
         parts.want(partial(tuple, (absolute_name(name), path)) for name, path in names.items())
         for name, _, _ in shards.files():

@@ -28,7 +28,7 @@ URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 FILE = "file://"
 WEB = ("http", "https")
 READ_AHEAD = 20_000_000  # bytes, at most, of an object that is read from its beginning to its end
-CONNECTIONS = 64
+CONNECTIONS = 128
 OBJECT_SETTINGS = Settings((Setting("connections", "most requests at once", default=CONNECTIONS, kind=int, least=1),))
 
 _given: dict[str, str] = {}  # a URL without its secrets -> as it was given

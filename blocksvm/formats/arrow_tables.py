@@ -15,7 +15,7 @@ import pyarrow.parquet
 
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.labels import EXACT, exact
-from blocksvm.base.row_batch import Origin, RowBatch, runs
+from blocksvm.base.row_batch import CodedLabels, Origin, RowBatch, runs
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import is_url
 from blocksvm.formats.choices import DECIDED, KEEP, WORDS, added, chosen
@@ -37,6 +37,7 @@ from blocksvm.formats.table_columns import (
     kind_of,
     kinds_of_types,
     own_values,
+    with_calendar,
     with_kept,
 )
 from blocksvm.formats.table_rows import (
@@ -48,6 +49,7 @@ from blocksvm.formats.table_rows import (
     TableReader,
     array_of,
     cells_of,
+    coded_labels,
     numbers_of,
     rows_of_texts,
     without_nulls,
@@ -78,7 +80,8 @@ class ArrowFiles(FileFormat):
                     if not pa.types.is_string(batch.schema.field(name_).type):
                         column = batch.column(name_).cast(pa.large_string())
                         batch = batch.set_column(batch.schema.get_field_index(name_), name_, column)
-                wanted = [name for name in wanted_columns(columns, kept=False) if name in batch.schema.names]
+                batch = with_calendar(batch, columns)
+                wanted = [name for name in used_columns(columns) if name in batch.schema.names]
                 for piece in pieces_of(batch, n_bytes, limit, name, 1 if columns.texts else WORD_BYTES):
                     kept = piece.select(columns.kept) if columns.kept else None
                     yield ArrowRows(name, columns, piece.select(wanted), begins, kept), done
@@ -152,7 +155,7 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit 
                 stored = chunk.data_page_offset - chunk.dictionary_page_offset if has else n_bytes
                 small[path] = small.get(path, True) and SMALL_DICTIONARY * stored < n_bytes
         require_memory(sizes[k], f"{name}: row group {k} takes", "row groups", limit)
-    row_bytes = text / max(1, about.num_rows) + CELL_BYTES * len(wanted)
+    row_bytes = text / max(1, about.num_rows) + CELL_BYTES * len({*columns.kept, *used_columns(columns)})
     dictionaries = [path for path, own in small.items() if own]  # strings that the file has once are read once
     with (
         arrow_file(name) as opened,
@@ -197,10 +200,15 @@ def unpacked_bytes(batch, mapped: pa.Buffer) -> int:
     return sum(one.size for one in buffers if not 0 <= one.address - mapped.address < mapped.size)
 
 
-def wanted_columns(columns: TableColumns, kept: bool = True) -> list[str]:
-    """The columns that are read; kept: those that are wanted beside the rows among them."""
-    roles = zip(columns.names, columns.roles.tolist(), strict=True)
-    return [name for name, role in roles if role != Role.LEFT_OUT or (kept and name in columns.kept)]
+def used_columns(columns: TableColumns) -> list[str]:
+    """The columns that rows are made of."""
+    return [name for name, role in zip(columns.names, columns.roles.tolist(), strict=True) if role != Role.LEFT_OUT]
+
+
+def wanted_columns(columns: TableColumns) -> list[str]:
+    """The columns that are read, those that are wanted beside the rows among them."""
+    wanted = {columns.calendar.get(name, (name,))[0] for name in used_columns(columns)} | {*columns.kept}
+    return [name for name in columns.names if name in wanted]
 
 
 def require_memory(n_bytes: float, what: str, parts: str, limit: LineLimit | None) -> None:
@@ -354,7 +362,7 @@ class ArrowReader(TableReader):
         ends = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
         return maker.rows(n, numbers, codes, (ends, words[order], values[order]))
 
-    def _labels(self, layout: Layout, batch) -> np.ndarray | list:
+    def _labels(self, layout: Layout, batch) -> np.ndarray | list | CodedLabels:
         """The rows' labels; InputError for a column of another kind."""
         words, options = layout.columns.words, self.options
         if layout.label is None or pa.types.is_null(batch.column(layout.label).type):
@@ -372,9 +380,7 @@ class ArrowReader(TableReader):
             wanted = "words and whole numbers make such" if words else "they were numbers in the rows before"
             wanted = "labels are numbers or strings" if words is None else wanted
             raise InputError(f"the column {options['label']} is of the type {column.type}; {wanted}")
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        return [word and word.strip() for word in column.cast(pa.string()).to_pylist()]
+        return coded_labels(column, lambda value: str(value).strip())
 
 
 def coded(maker: RowMaker, column, j: int) -> np.ndarray:

@@ -15,10 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as compute
 
 from blocksvm.base.errors import InputError, nearest, option
 from blocksvm.formats.choices import COLUMNS, DELIMITERS, KEEP, KINDS, WORDS, added
@@ -78,7 +80,8 @@ class TableColumns:
     """The columns of one file: names and roles (m,) of all; decided (m,): whether an option or the rows before say what
     it is; types: of Parquet and Arrow; notes: what was left out, as ``RowBatch.notes``; words: whether labels are
     words, None where nothing says it; refusal: the sentence for those that make no features, which training needs;
-    texts: the columns of texts, in the order that was asked for; kept: those that are wanted beside the rows."""
+    texts: the columns of texts, in the order that was asked for; kept: those that are wanted beside the rows; calendar:
+    what ``calendar_columns`` has made of dates."""
 
     names: list[str]
     roles: np.ndarray
@@ -89,6 +92,7 @@ class TableColumns:
     refusal: str = ""
     texts: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    calendar: Mapping = field(default_factory=dict)
 
     def of(self, *roles: int) -> list[int]:
         """The numbers of the columns with one of these roles."""
@@ -258,18 +262,25 @@ def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool, whole:
         )
     if options.get("text") is not None:
         return text_columns(names, options, dict(zip(names, schema.types, strict=True)))
+    calendar = calendar_columns(schema, label, options)
+    for name, (of, part) in calendar.items():
+        if name in names:
+            raise InputError(f"the column {name} is named as what is made of the column {of}; rename one")
+        schema = schema.append(pa.field(name, pa.float64() if part == "years" else pa.string()))
+    names = list(schema.names)
     others = [name for name in names if name != label]
+    dates = {of for of, _ in calendar.values()}
     unnamed = {name for name in names if not name or INDEX.fullmatch(name)}
     patterns, _ = chosen_categories(options, names)
     words = True if label in patterns.split(",") else options.get(WORDS)  # whatever a label is, it is a word
     categories = named_by(patterns, names if words else others, "categorical", missing=not labelled)
-    left_out = named_by(options["ignore"], others, "ignore", missing=not labelled) | unnamed
+    left_out = named_by(options["ignore"], others, "ignore", missing=not labelled) | unnamed | dates
     numeric = named_by(options.get("numeric") or "", others, "numeric", missing=not labelled)
     check_apart(categories, numeric)
     types = {name: schema.field(k).type for k, name in enumerate(names) if name not in left_out | {label}}
     numeric = {name for name, type_ in types.items() if name in numeric and is_word(type_)}
     before = {name: kind for kind in KIND_WORDS for name in (options.get(KINDS) or {}).get(kind, ())}
-    for name, type_ in types.items():
+    for name, type_ in (*types.items(), *((name, schema.field(name).type) for name in dates)):
         if name not in numeric:
             require_kind(name, type_, before.get(name), name in categories)
     categories |= {name for name, kind in before.items() if kind == "categorical"}
@@ -297,7 +308,42 @@ def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool, whole:
     every = np.array([Role.LABEL if name == label else roles.get(name) or Role.LEFT_OUT for name in names])
     if label in names:
         types[label] = schema.field(label).type
-    return TableColumns(names, every, np.ones(len(names), bool), types, notes, words, refusal)
+    known = np.ones(len(names), bool)
+    return TableColumns(names, every, known, types, notes, words, refusal, calendar=calendar)
+
+
+# what is made of a date or time, by the ending of its column's name: categories, and years since 2000 as a number
+CALENDAR = {
+    "years": lambda column: compute.divide(compute.subtract(days(column), 10_957.0), 365.25),
+    "month": compute.month,
+    "weekday": partial(compute.day_of_week, count_from_zero=False),
+    "hour": compute.hour,
+}
+
+
+def days(column) -> pa.Array:
+    """A column of dates or times as float64 days since 1970."""
+    return column.cast(pa.date32(), safe=False).cast(pa.int32()).cast(pa.float64())
+
+
+def calendar_columns(schema: pa.Schema, label: str, options: Mapping) -> dict[str, tuple[str, str]]:
+    """What is made of the columns of dates that are not left out: name -> (the date's column, of ``CALENDAR``)."""
+    left_out = named_by(options["ignore"], schema.names, "ignore", missing=True) | {label}
+    return {
+        f"{name}.{part}": (name, part)
+        for name, type_ in zip(schema.names, schema.types, strict=True)
+        if name not in left_out and (pa.types.is_date(type_) or pa.types.is_timestamp(type_))
+        for part in CALENDAR
+        if part != "hour" or pa.types.is_timestamp(type_)
+    }
+
+
+def with_calendar(batch: pa.RecordBatch, columns: TableColumns) -> pa.RecordBatch:
+    """A batch with what is made of its dates."""
+    for name, (of, part) in columns.calendar.items():
+        values = CALENDAR[part](batch.column(of))
+        batch = batch.append_column(name, values if part == "years" else values.cast(pa.string()))
+    return batch
 
 
 def is_text(type_) -> bool:

@@ -136,11 +136,12 @@ def counts_of(longs, at):
 
 @inlined
 def place_of_values(at, n_hot, n_cold, count, size):
-    """(codes, numbers): where the codes and the values, of ``size`` bytes, of the row at word ``at`` begin, in their
-    elements."""
+    """(codes, numbers): where the codes and the values, of 4 or 8 bytes (``size``; 0: none), of the row at word ``at``
+    begin, in their elements."""
     codes = np.uint64(HEADER) * (at + np.uint64(1)) + np.uint64(4) * n_cold + np.uint64(2) * n_hot
     end = codes + (n_hot + n_cold if count > 1 else np.uint64(0))
-    return codes, (end + size - np.uint64(1)) // size
+    # a division of numbers that are known only then takes as long as the products of some entries
+    return codes, (end + size - np.uint64(1)) >> np.uint64(3 if size == 8 else 2)
 
 
 @inlined

@@ -93,7 +93,7 @@ def place_rows(longs, size, n_nonzeros, indptr, lengths):
         n = n_hot + n_cold
         lengths[i] = n
         total += n
-        codes, numbers = place_of_values(at, n_hot, n_cold, count if size > 0 else np.uint64(0), max(size, np.uint64(1)))
+        codes, numbers = place_of_values(at, n_hot, n_cold, count if size > 0 else np.uint64(0), size)
         end = codes if size == 0 else size * (numbers + (count if count > 0 else n))
         at = (end + np.uint64(HEADER - 1)) // np.uint64(HEADER)
     indptr[lengths.shape[0]] = at

@@ -245,7 +245,8 @@ def packed(lengths: np.ndarray, indices: np.ndarray, values: np.ndarray | None, 
     bits = None if values is None else values.view(f"u{value_bytes}")
     kinds = (words.view(kind) for kind in (np.uint32, np.uint16, np.uint8))
     numbers = None if values is None else words.view(values.dtype)
-    n = pack_rows(lengths, indices, hot, values, bits, *kinds, numbers, sizes)
+    of_one_type = lengths.astype(np.int64, copy=False)  # the kernel is compiled once
+    n = pack_rows(of_one_type, indices, hot, values, bits, *kinds, numbers, sizes)
     return PackedRows(words[:n], sizes, lengths)
 
 

@@ -70,5 +70,6 @@ def cross_validate(
     from blocksvm.cluster.loop import cluster_loop
     from blocksvm.cluster.plan import plan_there
 
-    with cluster_at(cluster, source).kept() as there:
+    there = cluster_at(cluster, source)
+    with there.opened():
         return follow_path(*known, plan_there, partial(cluster_loop, cluster=there))

@@ -86,10 +86,10 @@ class Silent(ThreadCluster):
 
     def __init__(self, answers: int):
         super().__init__(1)
-        self.__dict__["left"] = answers
+        self.left = answers
 
     def submit(self, function, *given):
-        self.__dict__["left"] -= 1
+        self.left -= 1
         return super().submit(function, *given) if self.left >= 0 else Future()
 
 
@@ -114,7 +114,7 @@ def test_a_run_without_an_answer_is_given_up_with_its_state_saved(stores, tmp_pa
     monkeypatch.setattr(dask, "LOOK", 0.01)
     monkeypatch.setattr(dask, "ANSWER", 0.02)
     silent = Silent(9)
-    silent.__dict__.update(timeout=0.1, say=said.append, n_workers=lambda: 0)
+    vars(silent).update(timeout=0.1, say=said.append, n_workers=lambda: 0)
     with pytest.raises(ClusterLost, match="threads: no worker has answered.*c.ckpt has the state, and resume"):
         train(stores[2], cluster=silent, checkpoint=checkpoint)
     assert said == ["threads: has no workers; waiting for one"]
@@ -146,7 +146,7 @@ class Recorded(ThreadCluster):
 
     def submit(self, function, *given):
         if len(given) == 3:
-            self.__dict__["last"] = given
+            self.last = given
         return super().submit(function, *given)
 
 

@@ -137,7 +137,8 @@ def test_a_scheduler_that_accepts_and_never_answers(store, impatient):
 def test_workers_of_another_kind_are_refused(cluster, store):
     with blocksvm.open_store(store) as rows:
         job = TrainingJob("k", 1 << 50, str(store), rows.fingerprint, None, {}, (1,), 1, None)
-    with Cluster(cluster.address).pool() as pool:
+    there = Cluster(cluster.address)
+    with there.opened():
         for other, text in (
             (replace(job, about=here() | {"numba": "0.1"}), "worker tcp://.* has numba .* and the run has 0.1: bits"),
             (replace(job, about=here() | {"processor": "abacus"}), "has processor .* and the run has abacus"),
@@ -145,7 +146,7 @@ def test_workers_of_another_kind_are_refused(cluster, store):
             (replace(job, n_bytes=1, fingerprint="0"), "is another store than the one that this run reads"),
         ):
             with pytest.raises(InputError, match=text):
-                pool.submit(make, pool.keep(other), None).result(60)
+                there.submit(make, there.keep(other), None).result(60)
 
 
 def test_the_command_trains_on_a_local_cluster(store, tmp_path):

@@ -39,7 +39,7 @@ def test_what_float32_does_not_hold_stays_float64():
 def test_workers_make_the_version_that_was_meant(changed, single):
     """In any order, one that joins as well, and what is sent is never more than twice as many bytes as w."""
     rng = np.random.default_rng(changed)
-    parts = Parts(SimpleNamespace(keep=lambda value: value), SimpleNamespace(), 1.0, 1)
+    parts = Parts(SimpleNamespace(keep=lambda value: value), SimpleNamespace(), 1)
     w, versions = rng.normal(size=100), []
     for k in range(8):
         w, places = w.copy(), rng.permutation(100)[:changed].astype(np.int32)

@@ -42,8 +42,8 @@ def test_wrong_tables(tmp_path):
     write(path, pa.table({"label": [1.0, 2.0], "x": [1.0, 1e200]}))
     with pytest.raises(InputError, match=rf"{path}:2: the squares of the row's values add up to more than float64"):
         split_rows([str(path)], tmp_path / "s.h5", SplitSettings(dtype="float64"))
-    write(path, pa.table({"label": [1.0], "when": pa.array([0], pa.timestamp("ms"))}))
-    refused(path, "the column when of the type timestamp[ms] makes no features; leave it out by ignore=when")
+    write(path, pa.table({"label": [1.0], "when": pa.array([0], pa.duration("ms"))}))
+    refused(path, "the column when of the type duration[ms] makes no features; leave it out by ignore=when")
     write(path, pa.table({"label": [1.0], "tags": [["a", "b", "a"]]}))
     refused(path, f"{path}:1: tags=a occurs twice in the row; mend it, or add them up with duplicates=sum")
     split_rows([str(path)], tmp_path / "s.h5", SplitSettings(duplicates="sum"))

@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import re
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -159,13 +160,41 @@ def test_whole_numbers_are_categories_where_they_are_named(tmp_path):
 WHEN = datetime.datetime(2020, 1, 2)
 
 
+def test_dates_are_years_months_weekdays_and_hours(tmp_path):
+    days = [datetime.datetime(2001, 1, 1, 23, 59), None, datetime.datetime(1999, 2, 28), WHEN]
+    for zone, at in ((None, days), ("Europe/Berlin", days), (None, [day and day.date() for day in days])):
+        clock = at[0] is days[0]
+        column = pa.array(at, pa.timestamp("us", zone) if clock else pa.date32())
+        table = pa.table({"day": column, "label": [1, 0, 1, 0]})
+        local = [one and (one.replace(tzinfo=datetime.UTC).astimezone(ZoneInfo(zone)) if zone else one) for one in at]
+        wanted = []
+        for one in local:
+            entries: dict = {}
+            if one is not None:
+                entries = {f"day.month={one.month}": 1.0, f"day.weekday={one.isoweekday()}": 1.0}
+                entries |= {f"day.hour={one.hour}": 1.0} if clock else {}
+                day = one.date() if clock else one
+                entries["day.years"] = (day - datetime.date(2000, 1, 1)).days / 365.25
+            wanted.append(entries)
+        for form in ("parquet", "arrow"):
+            path = written(tmp_path, form, table)
+            rows, recipe, _ = read(path)
+            assert names_in(rows) == [pytest.approx(entries) for entries in wanted]
+            assert names_in(read(path, recipe)[0]) == names_in(rows)
+            with pytest.raises(InputError, match="no column is left to make features of"):
+                read(path, ignore="day")
+    for form in ("parquet", "arrow"):
+        path = written(tmp_path, form, table.append_column("day.month", table["label"]))
+        with pytest.raises(InputError, match=r"the column day\.month is named as what is made of the column day"):
+            read(path)
+
+
 @pytest.mark.parametrize(
     ("cells", "options", "sentence"),
     [([1.5, 2.5], {"categorical": "x"}, "the column x of the type double makes no categories"),
      ([True, False], {"categorical": "x"}, "the column x of the type bool makes no categories"),
-     ([WHEN, WHEN], {}, r"the column x of the type timestamp\[us\] makes no features; leave it out by ignore=x"),
-     ([WHEN.date()] * 2, {}, r"the column x of the type date32\[day\] makes no features"),
-     ([datetime.timedelta(1)] * 2, {}, r"the column x of the type duration\[us\] makes no features"),
+     ([datetime.timedelta(1)] * 2, {}, r"the column x of the type duration\[us\] makes no features; leave it out"),
+     ([WHEN.time()] * 2, {}, r"the column x of the type time64\[us\] makes no features"),
      ([b"a", b"b"], {}, "the column x of the type binary makes no features"),
      ([{"a": 1}, {"a": 2}], {}, "the column x of the type struct<a: int64> makes no features"),
      ([[[1]], [[2]]], {}, "the column x of the type list<.*> makes no features")],

@@ -493,12 +493,12 @@ def test_columns_without_features_in_parquet(tmp_path, capsys, succeeds):
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     rows = {"label": [1, 0] * 4, "x": [2.5, -1.5] * 4}
-    more = {"when": pa.array([0] * 8, pa.timestamp("ms")), "raw": pa.array([b"x"] * 8), "": [5] * 8}
+    more = {"when": pa.array([0] * 8, pa.duration("ms")), "raw": pa.array([b"x"] * 8), "": [5] * 8}
     parquet.write_table(pa.table(rows), tmp_path / "t.parquet")
     parquet.write_table(pa.table(rows | more), tmp_path / "more.parquet")
     code, told = said_by_split(capsys, tmp_path / "more.parquet")
     assert code == 2
-    assert "the columns when of the type timestamp[ms], raw of the type binary make no features; leave them" in told
+    assert "the columns when of the type duration[ms], raw of the type binary make no features; leave them" in told
     code, told = said_by_split(capsys, tmp_path / "more.parquet", "--ignore", "x")
     assert code == 2 and "leave them out by --ignore x,when,raw" in told
     code, told = said_by_split(capsys, tmp_path / "more.parquet", "--ignore", "when,raw")

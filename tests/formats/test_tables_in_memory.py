@@ -120,9 +120,12 @@ def test_what_is_refused(tmp_path):
         blocksvm.fit(["a", "b"], [0, 1, 1])
     with pytest.raises(blocksvm.InputError, match="no column is called label; name that of the labels by label"):
         blocksvm.fit(frame())
-    dates = frame().assign(day=datetime.date(2026, 1, 2))
-    with pytest.raises(blocksvm.InputError, match=r"the column day of the type .* leave it out by ignore"):
-        blocksvm.fit(dates, label="y")
+    dates = frame().assign(day=pandas.Timestamp(2026, 1, 2))
+    fitted = blocksvm.fit(dates, label="y", temp=tmp_path)  # dates as they are
+    assert "day.month=1" in fitted.model.feature_names
+    times = frame().assign(took=datetime.timedelta(1))
+    with pytest.raises(blocksvm.InputError, match=r"the column took of the type .* leave it out by ignore"):
+        blocksvm.fit(times, label="y")
     model = blocksvm.fit(frame(), label="y", text="body").model
     with pytest.raises(blocksvm.InputError, match="the column body, which text names, is not there"):
         model.predict(frame().drop(columns="body"))

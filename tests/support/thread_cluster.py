@@ -12,14 +12,15 @@ from blocksvm.cluster.dask import Cluster
 class ThreadCluster(Cluster):
     """Of n threads."""
 
-    name = "threads"
-
     def __init__(self, n: int):
         super().__init__("threads", timeout=60.0)
-        self.__dict__["n"] = n
+        self.name, self.n = "threads", n
 
     @contextmanager
-    def pool(self) -> Iterator["ThreadCluster"]:
+    def opened(self) -> Iterator[None]:
+        if self.client is not None:
+            yield
+            return
         held: dict[int, ExitStack] = {}
 
         def call(function, *given):
@@ -27,20 +28,17 @@ class ThreadCluster(Cluster):
             return function(*given)
 
         with ThreadPoolExecutor(self.n) as threads:
-            self.__dict__["begin"] = lambda function, *given: threads.submit(call, function, *given)
-            yield self
+            self.client = lambda function, *given: threads.submit(call, function, *given)
+            yield
+            self.client = None
         for stack in held.values():
             stack.close()
-
-    @contextmanager
-    def kept(self) -> Iterator["ThreadCluster"]:
-        yield self
 
     def keep(self, value):
         return value
 
     def submit(self, function, *given) -> Future:
-        return self.begin(function, *given)
+        return self.client(function, *given)
 
     def n_workers(self) -> int:
         return self.n
