@@ -80,7 +80,7 @@ def verify(path, kind: str, options) -> None:
             store.verify(show)
         line.close()
     elif kind == "structure":
-        from blocksvm.structured.model import load_structured
+        from blocksvm.structured.tasks import load_structured
 
         load_structured(path)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 from blocksvm.base.settings import Setting
@@ -80,12 +81,7 @@ def main(arguments: list[str]) -> int:
                 listing.writerow((one.origin, label_text(one.label), f"{one.alpha:.17g}", f"{one.margin:.17g}"))
 
         report = maximum_margin(
-            store,
-            on_event=MarginProgress(line).show,
-            stop=stop,
-            on_support_vector=listed,
-            temp=options.temp,
-            **settings,
+            store, on_event=progress(line), stop=stop, on_support_vector=listed, temp=options.temp, **settings
         )
         line.close()
         if report is None:
@@ -102,22 +98,19 @@ def main(arguments: list[str]) -> int:
     return UNCONVERGED if report.limited and unlimited(options, report.status) else 0
 
 
-class MarginProgress:
-    def __init__(self, line):
-        self.line = line
-        self.bounds = ""
-        self.what = ""
+def progress(line) -> Callable[[dict], None]:
+    """What shows the bounds so far and the outer iterations of the trainings on a line."""
+    bounds = ""
 
-    def show(self, event: dict) -> None:
-        if event["event"] == "soft-margin":
-            self.what = f"C {event['C']:.3g} to a gap of {event['tol']:.0e}"
-        elif event["event"] == "bounds":
+    def show(event: dict) -> None:
+        nonlocal bounds
+        if event["event"] == "bounds":
             low = f"from {event['lower']:.4g} " if event["lower"] > 0.0 else ""
-            self.bounds = f"margin {low}to {event['upper']:.4g}; "
-        elif event["event"] == "start" and event["solver"].startswith("perceptron"):
-            self.what = "the perceptron"
+            bounds = f"margin {low}to {event['upper']:.4g}; "
         elif event["event"] == "outer":
-            self.line.show(f"{self.bounds}{self.what}: outer iteration {event['outer']}")
+            line.show(f"{bounds}outer iteration {event['outer']}")
+
+    return show
 
 
 def shown(report) -> list[str]:

@@ -89,8 +89,8 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
     return p
 
 
-def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
-    """(name, settings, kind of targets) of the learner that arguments name, or that the model which they continue was
+def learner_of(arguments: list[str]) -> tuple[str, Settings]:
+    """(name, settings) of the learner that arguments name, or that the model which they continue was
     learned by; of several learners the names with commas between them, and the settings of all."""
     from blocksvm.online.learner import COMMON_SETTINGS
 
@@ -103,30 +103,20 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
         method = describe_model(continued).method
         name, targets, loss = method.name, method.settings.get("targets"), method.loss
     if name is None and {"-h", "--help"} & set(arguments):
-        return "", COMMON_SETTINGS, None
+        return "", COMMON_SETTINGS
     name = DEFAULT if name is None else name
     declared = Settings()
     for one in name.split(","):
         with names_of(continued) if continued is not None else nullcontext():
-            more = settings_named(one, targets, loss)
+            more = learner_named(one).of_targets(targets).settings_of({"loss": loss})
         declared += more.without(*declared.names())
-    return name, declared + COMMON_SETTINGS, targets
-
-
-def settings_named(name: str, targets: str | None, loss: str | None) -> Settings:
-    """A learner's own settings, and those of its loss."""
-    return learner_named(name).of_targets(targets).settings_of({"loss": loss})
+    return name, declared + COMMON_SETTINGS
 
 
 def learner_named(name: str):
     from blocksvm.online import get_learner
-    from blocksvm.online.exact import EXACT
     from blocksvm.online.methods import SOLVERS, get_method
 
-    if name in EXACT:
-        raise InputError(
-            f"{name}: needs all rows in memory, so it cannot learn from a stream; use it with train or regret"
-        )
     if name in SOLVERS and name not in LEARNERS and get_method(name).capabilities.predicts_first:
         raise InputError(f"{name}: learns from a store only; use it with train, or choose one of {', '.join(LEARNERS)}")
     return get_learner(name)
@@ -136,10 +126,10 @@ def main(arguments: list[str]) -> int:
     if (name := value_of(arguments, "--help-learner")) is not None:
         print(help_text(name))
         return 0
-    learner, declared, _ = learner_of(arguments)
+    learner, declared = learner_of(arguments)
     options = parser(learner, declared, value_of(arguments, "--format")).parse_args(arguments)
     inputs = files_named(options.inputs, options.quiet, options.format) or ["-"]
-    check_options(options, declared)
+    check_options(options)
     outputs = checked_outputs(options, inputs)
     for name in inputs:
         if name != "-" and not location(name).exists():
@@ -166,7 +156,7 @@ def main(arguments: list[str]) -> int:
 
         stream = StreamPass(
             settings, prior=location_given(options.prior), start_from=location_given(options.start_from),
-            on_report=report, on_fault=display.fault, on_save=files.saver and files.saver.save, stop=stop,
+            on_report=report, on_fault=display.fault, on_save=files.save if options.model else None, stop=stop,
             on_predicted=files.predictions and files.predictions.add, on_query=files.ask if options.ask else None,
         )  # fmt: skip
         files.begin(stream)
@@ -189,12 +179,10 @@ def help_text(name: str) -> str:
     return described(name, summary, learner.settings + COMMON_SETTINGS, ("", example))
 
 
-def check_options(options, settings: Settings) -> None:
+def check_options(options) -> None:
     """InputError where an option is out of range or lacks another one that it needs."""
     if options.save_every and not options.model:
         raise InputError("--save-every needs --model MODEL.h5, the file to write")
-    if options.ask and chosen_values(options, settings).get("query") is None:
-        raise InputError("--ask needs --query B, which says how likely labels are asked for")
     if options.scores and not options.predictions:
         raise InputError("--scores needs --predictions FILE, where they are written")
     if options.test and options.model:

@@ -108,16 +108,15 @@ def train(arguments: list[str]) -> int:
         return 0
     of_task = settings_of_task(value_of(arguments, "--task"))
     options = train_parser(ALL_LEARNERS, of_task).parse_args(arguments)
-    settings = train_settings(options, of_task)
+    settings, values, on = train_settings(options, of_task)
     output = outputs_of(options, [options.text], {"structure": options.model})["structure"]
-    from blocksvm.structured.model import save_structured, structured_model
-    from blocksvm.structured.tasks import learned_from
+    from blocksvm.structured.tasks import learned_from, save_structured, structured_model
 
-    learned = learned_from(options.task, options.text, settings.task, settings.run["memory"])
-    fitted = fit(options, settings, learned)
+    learned = learned_from(options.task, options.text, values, on["memory"])
+    fitted = fit(options, settings, on, learned)
     if fitted.weights is None:
         raise Interrupted("interrupted; no model was written")
-    model = structured_model(options.task, learned, options.learner, settings.all(), fitted, options.text)
+    model = structured_model(options.task, learned, options.learner, settings | values | on, fitted, options.text)
     save_structured(output, model, options.overwrite)
     advice = missed(fitted, settings)
     written = f"model written to {output} ({output.stat().st_size / 1e6:.1f} MB)"
@@ -139,17 +138,17 @@ def settings_of_task(name: str | None) -> Settings:
     return Settings() if name is None or name in TASKS else get_task(name).settings.without(*OF_TASKS.names())
 
 
-def train_settings(options, of_task: Settings):
-    """The settings of a training; InputError where they do not fit.  of_task: those of a task from outside."""
-    from blocksvm.structured.train import StructuredSettings
+def train_settings(options, of_task: Settings) -> tuple[dict, dict, dict]:
+    """``resolved`` of the options; of_task: the settings of a task from outside."""
+    from blocksvm.structured.train import resolved
 
     if options.task is None:
         raise InputError("--task is missing: what is to be predicted; choose one of those that --help lists")
     groups = [chosen_values(options, declared) for declared in (ALL_LEARNERS, OF_TASKS + of_task, RUN)]
-    return StructuredSettings.of(options.learner, options.task, *groups)
+    return resolved(options.learner, options.task, *groups)
 
 
-def fit(options, settings, learned):
+def fit(options, settings: dict, on: dict, learned):
     from blocksvm.cli.progress import Line
     from blocksvm.cli.texts import megabytes
     from blocksvm.structured.train import fit_structure
@@ -164,14 +163,14 @@ def fit(options, settings, learned):
         line.show(f"epoch {number}: {report.mistakes:,} of {report.examples:,} wrong, loss {report.loss:g}, "
                   f"{seconds:.1f}s")  # fmt: skip
 
-    fitted = fit_structure(structure, options.learner, settings.learner, settings.run, show, catch_signals())
+    fitted = fit_structure(structure, options.learner, settings, on, show, catch_signals())
     line.close()
     return fitted
 
 
-def missed(fitted, settings) -> list[str]:
+def missed(fitted, settings: dict) -> list[str]:
     """A sentence where the last epoch left the certified gap above the tolerance, as lines."""
-    tol, certificate = settings.learner.get("tol"), fitted.certificate
+    tol, certificate = settings.get("tol"), fitted.certificate
     if certificate is None or tol is None or certificate["rel_gap"] <= tol:
         return []
     return [f"not converged: the gap {certificate['rel_gap']:.1e} is above --tol {tol:g} after the last of "
@@ -190,8 +189,7 @@ def fit_lines(fitted) -> list[str]:
 
 def opened(options, stop=lambda: False):
     """(the task of a model, the examples of a text, their predicted outputs)"""
-    from blocksvm.structured.model import opened_model
-    from blocksvm.structured.tasks import checked
+    from blocksvm.structured.tasks import checked, opened_model
     from blocksvm.structured.train import predicted
 
     model, task = opened_model(options.model, options.task)

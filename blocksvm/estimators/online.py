@@ -140,13 +140,11 @@ class Online(Estimator):
 
 def empty_state(runner: Runner, d: int) -> dict[str, np.ndarray]:
     """The initial arrays of a learner, with the names and shapes of ``OnlineSolver``."""
-    from blocksvm.online.solver import EPOCHS_LENGTH, LAST
+    from blocksvm.online.solver import no_epochs
 
     new = runner.new_state(d)
     features = new.columns if runner.feature_numbers() == 1 else new.columns.reshape(d + 1, -1)
-    epochs = np.zeros(EPOCHS_LENGTH)
-    epochs[LAST] = -1.0
-    return {"features": features, "scalars": new.scalars, "tally": new.tally, "epochs": epochs}
+    return {"features": features, "scalars": new.scalars, "tally": new.tally, "epochs": no_epochs()}
 
 
 @documented(*COMMON_SETTINGS)

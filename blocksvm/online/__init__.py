@@ -5,35 +5,27 @@ A learner comes to life by its line here, or by its location, ``module:attribute
 
 from blocksvm.base.registry import Registry
 
+# by the file of its family in rules/, where a learner has its name in capitals
+FAMILIES = {
+    "perceptron": ("perceptron", "perceptron-bias"),
+    "passive_aggressive": ("pa", "pa1", "pa2"),
+    "mira": ("mira",),
+    "confidence": ("cw-var", "cw-stdev", "arow", "scw1", "scw2"),
+    "gradient": ("ogd", "forel", "pegasos"),
+    "mirror": ("omd",),
+    "sparse": ("subgradient", "fobos", "hf-fobos"),
+    "adagrad": ("adagrad-rda", "adagrad-rda-squares", "adagrad-fobos", "ftrl"),
+    "nag": ("nag",),
+    "coin": ("coin",),
+    "auto": ("auto",),
+}
 LEARNERS = Registry(
     "learner",
     ("blocksvm.online.learner:Learner",),
     {
-        "perceptron": "blocksvm.online.rules.perceptron:PERCEPTRON",
-        "perceptron-bias": "blocksvm.online.rules.perceptron:PERCEPTRON_BIAS",
-        "pa": "blocksvm.online.rules.passive_aggressive:PA",
-        "pa1": "blocksvm.online.rules.passive_aggressive:PA1",
-        "pa2": "blocksvm.online.rules.passive_aggressive:PA2",
-        "mira": "blocksvm.online.rules.mira:MIRA",
-        "cw-var": "blocksvm.online.rules.confidence:CW_VAR",
-        "cw-stdev": "blocksvm.online.rules.confidence:CW_STDEV",
-        "arow": "blocksvm.online.rules.confidence:AROW",
-        "scw1": "blocksvm.online.rules.confidence:SCW1",
-        "scw2": "blocksvm.online.rules.confidence:SCW2",
-        "ogd": "blocksvm.online.rules.gradient:OGD",
-        "forel": "blocksvm.online.rules.gradient:FOREL",
-        "pegasos": "blocksvm.online.rules.gradient:PEGASOS",
-        "omd": "blocksvm.online.rules.mirror:OMD",
-        "subgradient": "blocksvm.online.rules.sparse:SUBGRADIENT",
-        "fobos": "blocksvm.online.rules.sparse:FOBOS",
-        "hf-fobos": "blocksvm.online.rules.sparse:HF_FOBOS",
-        "adagrad-rda": "blocksvm.online.rules.adagrad:ADAGRAD_RDA",
-        "adagrad-rda-squares": "blocksvm.online.rules.adagrad:ADAGRAD_RDA_SQUARES",
-        "adagrad-fobos": "blocksvm.online.rules.adagrad:ADAGRAD_FOBOS",
-        "nag": "blocksvm.online.rules.nag:NAG",
-        "ftrl": "blocksvm.online.rules.adagrad:FTRL",
-        "coin": "blocksvm.online.rules.coin:COIN",
-        "auto": "blocksvm.online.rules.auto:AUTO",
+        name: f"blocksvm.online.rules.{family}:{name.upper().replace('-', '_')}"
+        for family, names in FAMILIES.items()
+        for name in names
     },
 )
 get_learner = LEARNERS.load

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -24,8 +23,10 @@ from blocksvm.base.memory import Budget, megabytes
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.kernels.kernel_machine_loops import columns_of
 from blocksvm.online.kernel_loop import HELD, IN_COLUMNS, factorise, learn_by_support
-from blocksvm.online.learner import STEP, WEIGHTS, C, as_it_is, cut_off, softened
+from blocksvm.online.learner import STEP, WEIGHTS, C, Learner
 from blocksvm.online.loops import EVEN, LOSS_SUM, ROWS
+from blocksvm.online.rules.passive_aggressive import PA, PA1, PA2
+from blocksvm.online.rules.perceptron import PERCEPTRON
 from blocksvm.online.runner import known_of
 from blocksvm.online.solver import RowSolver, factors_by_code, require_two_classes
 from blocksvm.problems.expansion import Expansion, Support
@@ -157,20 +158,8 @@ class SupportVectors:
             factorise(*self.arrays[:4], n, *self.columns, *function, constant, self.products, self.solved, self.factor)
 
 
-@dataclass(frozen=True)
-class KernelLearner:
-    """One of the four learners.  numbers(settings): most and slack of its step; on_mistakes: only mistakes change w."""
-
-    name: str
-    summary: str
-    settings: Settings
-    numbers: Callable[[Mapping], dict[str, float]]
-    on_mistakes: bool = False
-    takes: tuple[str, ...] = (WEIGHTS,)
-
-
 class KernelOnlineSolver(RowSolver):
-    """The ``Solver`` of a ``KernelLearner``.
+    """The ``Solver`` of a learner of features, with a kernel.
 
     State: for each row of the source, places (0: no support vector, else 1 + its place by age) and coefficients.  The
     rows of the support vectors are in ``vectors``, not in the state."""
@@ -182,7 +171,7 @@ class KernelOnlineSolver(RowSolver):
         StateArray(COEFFICIENTS, "row", in_model=False, in_visits=False),
     )
 
-    def __init__(self, learner: KernelLearner, capabilities: Capabilities, task: Task):
+    def __init__(self, learner: Learner, capabilities: Capabilities, task: Task):
         source = task.source
         self.learner, self.name, self.capabilities = learner, learner.name, capabilities
         require_two_classes(source, self.name)
@@ -193,7 +182,7 @@ class KernelOnlineSolver(RowSolver):
         self.projects = self.settings["budget"] is not None
         self.function = function_of(self.settings)
         self.constant = task.bias**2
-        self.on_mistakes = learner.on_mistakes
+        self.on_mistakes = learner.acts_up_to <= 0.0
 
     def plan_memory(self, budget: Budget, source: Source, saved: Mapping | None = None) -> None:
         """Reserve memory for the support vectors: for as many as the budget has, or as half of the memory holds."""
@@ -250,7 +239,7 @@ class KernelOnlineSolver(RowSolver):
         """Predict each row of ``order``, then learn from it."""
         vectors, done = self.vectors, 0
         rows = *block.matrix, block.sq_norms, block.rows, block.y, EVEN if weights is None else weights
-        numbers = self.learner.numbers(self.settings)
+        numbers = self.learner.rule.numbers(self.settings)
         budget = self.settings["budget"] or self.most_rows
         while True:
             done += learn_by_support(
@@ -286,23 +275,17 @@ class KernelOnlineSolver(RowSolver):
         return summary
 
 
-def method_of_kernel(*fields, **more) -> Method:
-    learner = KernelLearner(*fields, **more)
+def with_kernel(plain: Learner, summary: str, *settings: Setting, **more) -> Method:
+    """The method of a learner of features with a kernel; settings: that it has beside ``SHARED``."""
+    learner = plain.like(f"kernel-{plain.name}", summary, settings=Settings(settings) + SHARED, **more)
     capabilities = Capabilities(predicts_first=True, takes_weights=WEIGHTS in learner.takes, linear=False)
     make = partial(KernelOnlineSolver, learner, capabilities)
     return Method(learner.name, learner.summary, learner.settings, capabilities, make)
 
 
-KERNEL_PERCEPTRON = method_of_kernel(
-    "kernel-perceptron", "the perceptron with a kernel", Settings((STEP,)) + SHARED,
-    lambda settings: {"most": settings["step"], "slack": 0.0}, on_mistakes=True,
-)  # fmt: skip
-KERNEL_PA = method_of_kernel("kernel-pa", "passive-aggressive with a kernel", SHARED, as_it_is, takes=())
-KERNEL_PA1 = method_of_kernel(
-    "kernel-pa1", "passive-aggressive with a kernel, steps cut off at C", Settings((C,)) + SHARED,
-    cut_off,
-)  # fmt: skip
-KERNEL_PA2 = method_of_kernel(
-    "kernel-pa2", "passive-aggressive with a kernel, steps softened by 1 / (2C)", Settings((C,)) + SHARED,
-    softened,
-)  # fmt: skip
+KERNEL_PERCEPTRON = with_kernel(
+    PERCEPTRON, "the perceptron with a kernel", STEP, numbers=lambda settings: {"most": settings["step"], "slack": 0.0}
+)
+KERNEL_PA = with_kernel(PA, "passive-aggressive with a kernel")
+KERNEL_PA1 = with_kernel(PA1, "passive-aggressive with a kernel, steps cut off at C", C)
+KERNEL_PA2 = with_kernel(PA2, "passive-aggressive with a kernel, steps softened by 1 / (2C)", C)

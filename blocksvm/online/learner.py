@@ -106,10 +106,9 @@ class Rule(NamedTuple):
 
     score, update, current, mean: see above; columns, scalars, parameters: the layouts of a feature's numbers, of the
     scalars and of the settings as numbers.  initial(settings): initial values other than 0, by name.
-    numbers(settings): the parameters that are not settings of the same name.  table: unnamed scalars that follow the
-    named ones where averages are wanted.  scratch: numbers for each entry of a row that ``score`` leaves in the memory's
-    scratch for ``update``, before which it is called with the same row.  jointly: the loop over rows of several
-    classes, for a rule whose step changes all classes.
+    numbers(settings): the parameters that are not settings of the same name.  scratch: numbers for each entry of a row
+    that ``score`` leaves in the memory's scratch for ``update``, before which it is called with the same row.  jointly:
+    the loop over rows of several classes, for a rule whose step changes all classes.
     """
 
     score: Callable | None = None
@@ -121,16 +120,12 @@ class Rule(NamedTuple):
     parameters: Layout = layout(*COMMON)
     initial: Callable[[Mapping], dict[str, float]] = lambda settings: {}
     numbers: Callable[[Mapping], dict[str, float]] = lambda settings: {}
-    table: int = 0
     scratch: int = 0
     jointly: Callable | None = None
 
     def width(self, average: bool) -> int:
         """Numbers for each feature."""
         return len(self.columns) - (0 if average else self.columns.n_averaging)
-
-    def n_scalars(self, average: bool) -> int:
-        return len(self.scalars) + (self.table if average else 0)
 
     def number_of(self, settings: Mapping, name: str) -> float:
         """A parameter: a computed one, or the setting of this name; inf for a setting that is None."""

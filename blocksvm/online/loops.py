@@ -65,12 +65,6 @@ class SetTable(NamedTuple):
         first = np.append(0, np.cumsum([len(classes) for classes in members], dtype=np.int64)).astype(np.int64)
         return cls(first, np.array([c for classes in members for c in classes], np.int32))
 
-    @classmethod
-    def of_membership(cls, member: np.ndarray) -> SetTable:
-        """The table of member (m, k) bool: whether set i has class c."""
-        first = np.append(0, np.cumsum(member.sum(axis=1), dtype=np.int64))
-        return cls(first, np.nonzero(member)[1].astype(np.int32))
-
     @property
     def nbytes(self) -> int:
         return self.first.nbytes + self.members.nbytes

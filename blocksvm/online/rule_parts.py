@@ -9,9 +9,11 @@ import numpy as np
 from blocksvm.kernels import inlined, inlined_with, with_parts
 from blocksvm.kernels.loss_functions import derivative
 from blocksvm.kernels.rows import strided_dot, value_at
-from blocksvm.online.learner import Rule
+from blocksvm.online.learner import BIAS, PRIOR, WEIGHTS, Rule
 from blocksvm.online.memory import Layout, layout, parameters, unsigned
 
+# what learners take whose weights move in rounds that do not have their feature, too, so that a mean costs a sweep
+LAST_ALONE = (WEIGHTS, PRIOR, BIAS)
 # positions that all learners share
 ROUNDS = 0
 PARAMETER = parameters()

@@ -61,13 +61,17 @@ class LearnerState:
     prior: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
+def check_norm(name: str, norm: float) -> None:
+    """InputError where the longest row is too long for any learner."""
+    if norm > LARGEST:
+        raise InputError(
+            f"{name}: holds a row of norm {norm:g}; online learners take up to {LARGEST:g}, scale the values"
+        )
+
+
 def known_of(source, bias: float) -> dict:
     """The settings that a source's rows decide.  Raises InputError for rows that are too long for any learner."""
-    if source.max_norm > LARGEST:
-        raise InputError(
-            f"{source.name}: holds a row of norm {source.max_norm:g}; online learners take up to {LARGEST:g}, "
-            "scale the values"
-        )
+    check_norm(source.name, source.max_norm)
     return {
         "max_norm": source.max_norm if source.max_norm > 0.0 else 1.0,
         "n_features": source.n_features + (bias != 0.0),
@@ -99,10 +103,6 @@ class Runner:
                 raise InputError(
                     f"{option(name)}: is for classes, and {option('targets', shared['targets'])} is given; leave it out"
                 )
-        for name, value in ((AVERAGE, shared["average"]), (BIAS, bias)):
-            if value and name not in chosen.takes:
-                where = "" if shared["targets"] is None else f" with {option('targets', shared['targets'])}"
-                raise InputError(f"{option(name)}: {chosen.name} does not accept it{where}; leave it out")
         self.name = chosen.name
         self.sets = shared["targets"] == SETS
         if self.sets and shared["query"] is not None:
@@ -113,6 +113,10 @@ class Runner:
         check_costs(self.settings, n_classes, shared["targets"], shared["multiclass"])
         self.costs: CostMatrix | None = None
         self.learner = chosen.of(self.settings)
+        for name, value in ((AVERAGE, shared["average"]), (BIAS, bias)):
+            if value and name not in self.learner.takes:
+                where = "" if shared["targets"] is None else f" with {option('targets', shared['targets'])}"
+                raise InputError(f"{option(name)}: {chosen.name} does not accept it{where}; leave it out")
         if self.ranks and self.learner.rule.jointly:
             raise InputError(
                 f"{self.name}: its rule is for rows of one label each; for sets of them give "
@@ -138,7 +142,7 @@ class Runner:
         else:
             self.loops = numpy_loops(self.learner, self.settings, self.average)
         self.width = rule.width(self.average)
-        self.n_scalars = rule.n_scalars(self.average)
+        self.n_scalars = len(rule.scalars)
 
     @property
     def ranks(self) -> bool:

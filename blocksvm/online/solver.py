@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
 
 import numpy as np
 
@@ -46,11 +45,17 @@ from blocksvm.solvers.solver import (
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
-# entries of state["epochs"]: rows with a margin not above 0 before this epoch, and in the last one; epochs done; the
-# source of the rows so far: a number made of its fingerprint, or MIXED for several
-BEFORE, LAST, EPOCHS, SEEN = range(4)
+# entries of state["epochs"], which model files have four of: rows with a margin not above 0 before this epoch, and in the
+# last one, -1 before there was one
+BEFORE, LAST = range(2)
 EPOCHS_LENGTH = 4
-MIXED = -1.0
+
+
+def no_epochs() -> np.ndarray:
+    """state["epochs"] before the first one."""
+    epochs = np.zeros(EPOCHS_LENGTH)
+    epochs[LAST] = -1.0
+    return epochs
 
 
 class RowSolver(Solver):
@@ -75,7 +80,7 @@ class RowSolver(Solver):
         ...
 
     def start(self, state: State) -> None:
-        state["epochs"][LAST] = -1.0
+        state["epochs"][:] = no_epochs()
 
     def row_weights(self, block: Block) -> np.ndarray | None:
         """The rows' weights times those of their classes.  Raises InputError where the solver does not support them."""
@@ -97,11 +102,10 @@ class RowSolver(Solver):
         return PassResult(len(order), nnz, loss, True, reports)
 
     def end_outer(self, state: State, outer: int) -> None:
-        """Count an epoch, and the rows with a margin not above 0 in it."""
+        """Count the rows with a margin not above 0 in this epoch."""
         epochs, rows = state["epochs"], state["tally"][loops.NOT_POSITIVE]
         epochs[LAST] = rows - epochs[BEFORE]
         epochs[BEFORE] = rows
-        epochs[EPOCHS] += 1.0
 
     def finished(self, state: State) -> bool:
         """Whether only mistakes change w and the last epoch had none."""
@@ -124,7 +128,7 @@ class OnlineSolver(RowSolver):
             check_sets(shared, task)
             shared["targets"] = SETS
             labels, self.member, _ = kinds_of(source)
-            self.sets = loops.SetTable.of_membership(self.member)
+            self.sets = loops.SetTable.of(map(np.flatnonzero, self.member))
             k = len(labels.values)
         else:
             if targets == SETS:
@@ -159,8 +163,6 @@ class OnlineSolver(RowSolver):
         self.on_mistakes = chosen.acts_up_to <= 0.0
         self.n_vectors = self.runner.n_vectors
         self.bias = self.runner.bias
-        self.max_norm = source.max_norm
-        self.rows_seen = number_of_rows(source.fingerprint)
         self.state_arrays = (
             StateArray("features", "feature", columns=self.runner.feature_numbers()),
             StateArray("scalars", "scalar", self.runner.scalar_length()),
@@ -179,11 +181,8 @@ class OnlineSolver(RowSolver):
     def start(self, state: State) -> None:
         self.runner.start(self.learner_state(state))
         super().start(state)
-        state["epochs"][SEEN] = self.rows_seen
 
     def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, state: State) -> Iterator[int]:
-        if state["epochs"][SEEN] != self.rows_seen or weights is not None:
-            state["epochs"][SEEN] = MIXED
         learned = self.learner_state(state)
         d = len(learned.columns) // self.runner.feature_numbers() - 1
         y = np.zeros(block.n_samples) if self.predicts_rows else block.y
@@ -191,12 +190,7 @@ class OnlineSolver(RowSolver):
         return (rows for rows, _ in parts)
 
     def summary(self, state: State) -> str:
-        """What the mistakes of a perceptron show about separability, or the radius of a learner that predicts rows.
-
-        Novikoff 1962: after M updates from w = 0 no plane through the origin has a margin above R / sqrt(M).  With a
-        constant feature of value B the same holds of the rows with it.  A plane that separates rows of both classes has
-        an offset of at most R ||u||, so its margin is at most (R^2 + B^2) / (B sqrt(M)): 2 R / sqrt(M) for B = R.
-        """
+        """What the mistakes of a perceptron show about separability, or the radius of a learner that predicts rows."""
         runner, epochs, tally = self.runner, state["epochs"], state["tally"]
         if self.predicts_rows:
             return f"radius {self.describe(state)['radius']:.6g}"
@@ -207,17 +201,10 @@ class OnlineSolver(RowSolver):
             which = "by the last weights, of which the model keeps the mean" if runner.average else "by these weights"
             return f"the last epoch made no mistake: {separated}, {which}"
         queried = f", {tally[loops.CORRECTED]:,.0f} of them on labels asked for" if math.isfinite(runner.query) else ""
-        verdict = (
+        return (
             f"every epoch made mistakes, {tally[loops.NOT_POSITIVE]:,.0f} in all{queried}: this does not show whether the "
             "rows are separable"
         )
-        counted = tally[loops.NOT_POSITIVE] >= tally[loops.MISTAKES]  # a model of an earlier release did not count them
-        if len(self.prior) or epochs[SEEN] == MIXED or not counted or tally[loops.CORRECTED] == 0.0:
-            return verdict
-        root, R, B = math.sqrt(tally[loops.CORRECTED]), self.max_norm, runner.bias
-        if B:
-            return f"{verdict}, but no plane has a margin above {(R * R + B * B) / (B * root):.3g}"
-        return f"{verdict}, but no plane through the origin has a margin above {R / root:.3g}"
 
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:
         return self.runner.weights(self.learner_state(state), out)
@@ -281,11 +268,6 @@ def require_two_classes(source: Source, name: str) -> None:
     require_labels(source)
     if not source.labels.binary:
         raise InputError(f"{name}: learns two classes; {source.name} has {len(source.labels.values)}")
-
-
-def number_of_rows(fingerprint: str) -> float:
-    """A number that identifies a source: 48 bits made of its fingerprint."""
-    return float(int.from_bytes(blake2b(str(fingerprint).encode(), digest_size=6).digest(), "big"))
 
 
 def is_reported(rows: int) -> bool:

@@ -46,50 +46,9 @@ class ParsedPart:
     error: InputError | None = None
 
 
-class Turns:
-    """Finds features for pieces in their order, in the threads that parse them: while one thread finds, the others
-    leave their pieces to it and do not wait.
-
-    A piece is its parts, or the end of the pieces: ``END``, or an exception.
-    """
-
-    def __init__(self, find: Callable[[ParsedPart], None]):
-        self.find = find
-        self.changed = threading.Condition()
-        self.finding = False  # by some thread
-        self.following = 0
-        self.parsed: dict[int, list[ParsedPart] | object] = {}
-        self.ready: deque[list[ParsedPart] | object] = deque()
-
-    def take(self, number: int, parsed: list[ParsedPart] | object) -> None:
-        """Piece ``number`` has been parsed."""
-        with self.changed:
-            self.parsed[number] = parsed
-            if self.finding:
-                return
-            self.finding = True
-        try:
-            while True:
-                with self.changed:
-                    if self.following not in self.parsed:
-                        self.finding = False
-                        return
-                    parsed = self.parsed.pop(self.following)
-                for part in parsed if isinstance(parsed, list) else ():
-                    self.find(part)
-                with self.changed:
-                    self.ready.append(parsed)
-                    self.following += 1
-                    self.changed.notify_all()
-        except BaseException as error:
-            with self.changed:
-                self.finding = False
-                self.ready.append(error)
-                self.changed.notify_all()
-
-
 class ParsedAhead:
-    """The pieces of all inputs in their order, each as a list of ``ParsedPart``.
+    """The pieces of all inputs in their order, each as a list of ``ParsedPart``.  Features are found in their
+    order by the parsing threads: while one of them does, the others leave their pieces to it and do not wait.
 
     reading: how rows are made, in the format of its recipe, or, of 'auto', in the one that the first bytes look like;
     skip_bad: go on after a bad line; memory: bytes, of which pieces take a small share; jobs: threads that parse.
@@ -129,10 +88,13 @@ class ParsedAhead:
     def pieces(self, inputs: list[str]) -> Iterator[list[ParsedPart]]:
         """Parsed pieces; rows come as soon as they are read.  The consumer reads and parses a piece itself instead of
         waiting, unless reading may wait for a pipe.  Raises InputError for an unreadable input."""
-        self.turns = turns = Turns(self.find)
-        self.under_way = 0  # pieces that have a place
+        self.changed = threading.Condition()
+        # parts of pieces, or the end of the pieces, ``END`` or an exception: by number, and in their turn
+        self.parsed: dict[int, list[ParsedPart] | object] = {}
+        self.ready: deque[list[ParsedPart] | object] = deque()
+        self.under_way = self.following = 0  # pieces that have a place; the next one in turn
         self.n_read = n_returned = 0
-        self.ended = False
+        self.finding = self.ended = False
         self.closed = threading.Event()
         self.reading_lock = threading.Lock()
         self.texts = self._texts(inputs)
@@ -146,12 +108,12 @@ class ParsedAhead:
                 worker.start()
                 workers.append(worker)
             while True:
-                if not turns.ready and not piped and self._takes_place(0.0):
+                if not self.ready and not piped and self._takes_place(0.0):
                     self._advance()
-                with turns.changed:
-                    if not turns.ready:
-                        turns.changed.wait(0.1)
-                    item = turns.ready.popleft() if turns.ready else None
+                with self.changed:
+                    if not self.ready:
+                        self.changed.wait(0.1)
+                    item = self.ready.popleft() if self.ready else None
                 if isinstance(item, list):
                     n_returned += 1
                     yield item
@@ -164,8 +126,8 @@ class ParsedAhead:
                     return
         finally:
             self.closed.set()
-            with turns.changed:
-                turns.changed.notify_all()
+            with self.changed:
+                self.changed.notify_all()
             for worker in workers:
                 worker.join(ENDING_SECONDS)
             if self.reading_lock.acquire(blocking=False):
@@ -178,16 +140,16 @@ class ParsedAhead:
 
     def _takes_place(self, seconds: float | None) -> bool:
         """Whether there is place for one more piece in the planned memory; waits up to so many seconds (None: any)."""
-        with self.turns.changed:
-            if not self.turns.changed.wait_for(lambda: self.closed.is_set() or self.under_way < self.n_pieces, seconds):
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.closed.is_set() or self.under_way < self.n_pieces, seconds):
                 return False
             self.under_way += 1
         return True
 
     def _leave_place(self) -> None:
-        with self.turns.changed:
+        with self.changed:
             self.under_way -= 1
-            self.turns.changed.notify_all()
+            self.changed.notify_all()
 
     def _work(self) -> None:
         while not (self.ended or self.closed.is_set()):
@@ -214,7 +176,33 @@ class ParsedAhead:
                 parsed = self._parse(piece)
             except BaseException as error:
                 parsed = error
-        self.turns.take(number, parsed)
+        self._take(number, parsed)
+
+    def _take(self, number: int, parsed: list[ParsedPart] | object) -> None:
+        """Piece ``number`` is parsed: find features for the pieces whose turn it is, unless another thread does."""
+        with self.changed:
+            self.parsed[number] = parsed
+            if self.finding:
+                return
+            self.finding = True
+        try:
+            while True:
+                with self.changed:
+                    if self.following not in self.parsed:
+                        self.finding = False
+                        return
+                    parsed = self.parsed.pop(self.following)
+                for part in parsed if isinstance(parsed, list) else ():
+                    self.find(part)
+                with self.changed:
+                    self.ready.append(parsed)
+                    self.following += 1
+                    self.changed.notify_all()
+        except BaseException as error:
+            with self.changed:
+                self.finding = False
+                self.ready.append(error)
+                self.changed.notify_all()
 
     def _begin(self, text) -> LineLimit:
         """Choose the reader, and the size of pieces so that its rows fit in the planned memory."""

@@ -6,8 +6,6 @@ is slow, and hashing touches all of it however few the features are."""
 
 from __future__ import annotations
 
-from copy import copy
-
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
@@ -47,27 +45,20 @@ class StreamFeatures:
     """The feature of each id, the same for all ``learners``, and memory for it in these.
 
     bits: hash the ids to 2^bits places; None: a table of the ids within ``budget`` bytes.  numbered: places are
-    numbered by first occurrence, or None: where learners have much memory for each, and it fits.  copied: leave memory
-    for a copy of a learner, saved while learning goes on (``holds_copy``: there is; hashed features may leave none).
-    Raises InputError where the budget is too small.
+    numbered by first occurrence, or None: where learners have much memory for each, and it fits.  Raises InputError
+    where the budget is too small.
     """
 
-    def __init__(self, learners: list[StreamLearner], bits: int | None, budget: int, copied: bool = False,
-                 numbered: bool | None = None):  # fmt: skip
+    def __init__(self, learners: list[StreamLearner], bits: int | None, budget: int, numbered: bool | None = None):
         self.learners, self.bits = learners, bits
         per_feature = sum(learner.feature_bytes() for learner in learners)
-        with_copy = per_feature + max(learner.copy_bytes() for learner in learners)
-        known = None if bits is None else 1 << bits
-        if known is not None:
+        if bits is not None:
+            known = 1 << bits
             learner_bytes = 8 * known * sum(learner.runner.feature_numbers() for learner in learners)
             if numbered is None:
                 numbered = learner_bytes >= NUMBERED_FROM and known * (per_feature + BYTES_A_PLACE) <= budget
             if numbered:
-                per_feature, with_copy = per_feature + BYTES_A_PLACE, with_copy + BYTES_A_PLACE
-        self.holds_copy = copied and (known is None or known * with_copy <= budget)
-        if self.holds_copy:
-            per_feature = with_copy
-        if known is not None:
+                per_feature += BYTES_A_PLACE
             need = known * per_feature
             if need > budget:
                 raise InputError(
@@ -127,9 +118,3 @@ class StreamFeatures:
     def ids(self) -> np.ndarray:
         """Of each feature: the id, or the place it was hashed to."""
         return np.arange(self.most) if self.table is None else self.table.known[: self.n_features]
-
-    def frozen(self) -> StreamFeatures:
-        """A copy that stays as it is; only what grows at its end is shared."""
-        other = copy(self)
-        other.table = copy(self.table)
-        return other

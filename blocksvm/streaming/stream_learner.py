@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 
 import numpy as np
 
@@ -18,17 +17,6 @@ from blocksvm.online.runner import LearnerState, Runner
 from blocksvm.online.solver import check_weighs_classes, progress_of, settings_of
 from blocksvm.store.descriptions import MethodMeta
 from blocksvm.streaming.ranking import RANKING_BYTES, Ranking
-
-
-def spans(start: int, stop: int, length: int) -> list[tuple[int, int, int]]:
-    """(class, first, last) of the parts of a range over class after class of ``length`` entries each."""
-    parts = []
-    while start < stop:
-        c = start // length
-        last = min(stop, (c + 1) * length)
-        parts.append((c, start - c * length, last - c * length))
-        start = last
-    return parts
 
 
 class StreamLearner:
@@ -58,10 +46,6 @@ class StreamLearner:
     def feature_bytes(self) -> int:
         """Bytes of a feature: weights, the learner's other numbers, and those for saving it."""
         return 8 * self.runner.feature_numbers() + 8 * self.runner.n_vectors * (1 + self.has_prior)
-
-    def copy_bytes(self) -> int:
-        """Additional bytes of a feature in a copy that is saved while learning goes on."""
-        return 8 * self.runner.feature_numbers() + 8 * self.runner.n_vectors * self.has_prior
 
     def reserve(self, most: int, capacity: int) -> None:
         """Reserve memory for ``most`` features, of which the first ``capacity`` are used at first."""
@@ -100,12 +84,6 @@ class StreamLearner:
             stop = (c * (capacity + 1) + capacity) * self.runner.width
             self.runner.fill_new(self.reserved[start:stop])
 
-    def frozen(self) -> StreamLearner:
-        """A copy that stays as it is."""
-        other, state = copy(self), self.state
-        other.state = LearnerState(state.columns.copy(), state.scalars.copy(), state.tally.copy(), state.prior.copy())
-        return other
-
     def learn(self, matrix: tuple, y: np.ndarray, order: np.ndarray, *, weights: np.ndarray | None,
               every: int | None, scores: np.ndarray | None, sets: SetTable | None) -> Iterator[int]:  # fmt: skip
         """``Runner.learn_in_parts`` on this state, with predictions ranked: the rows seen after each part."""
@@ -125,35 +103,22 @@ class StreamLearner:
         ranked = {"auc": self.ranking and self.ranking.area(), "log_loss": self.ranking and self.ranking.log_loss()}
         return progress_of(self.state.tally, self.runner.real, self.runner.costs) | ranked
 
-    # -- its numbers, class after class, of ``n`` features and of the constant one after them -----------------------
+    def slots(self, start: int, stop: int, n: int) -> np.ndarray:
+        """Where features start..stop-1 stand in memory, counted as files have them: class after class, ``n`` and the
+        constant one of each."""
+        c, j = np.divmod(np.arange(start, stop), n + 1)
+        return c * (self.capacity + 1) + np.where(j == n, self.capacity, j)
+
+    def numbers(self, start: int, stop: int, n: int) -> np.ndarray:
+        """The numbers of these features, one after the other."""
+        return self.state.columns.reshape(-1, self.runner.width)[self.slots(start, stop, n)].ravel()
 
     def put_back(self, start: int, numbers: np.ndarray, n: int) -> None:
-        """Fill in a piece of a saved state."""
+        """Fill in a piece of a saved state, which begins with its number ``start``."""
         width = self.runner.width
-        done = 0
-        for c, first, last in spans(start, start + len(numbers), (n + 1) * width):
-            columns = self.state.columns[c * (self.capacity + 1) * width : (c + 1) * (self.capacity + 1) * width]
-            part = numbers[done : done + last - first]
-            done += last - first
-            known = max(0, min(last, n * width) - first)
-            columns[first : first + known] = part[:known]
-            constant = self.capacity * width + max(first, n * width) - n * width
-            columns[constant : constant + len(part) - known] = part[known:]
-
-    def numbers_of(self, start: int, stop: int, c: int, n: int) -> np.ndarray:
-        """The numbers of features start..stop-1 of class c; feature n is the constant one."""
-        first = c * (self.capacity + 1)
-        rows = self.state.columns.reshape(-1, self.runner.width)
-        if stop <= n:
-            return rows[first + start : first + stop]
-        constant = rows[first + self.capacity : first + self.capacity + 1]
-        return np.concatenate([rows[first + start : first + n], constant])
-
-    def prior_of(self, start: int, stop: int, c: int, n: int) -> np.ndarray:
-        """The prior model's weights of the same."""
-        first = c * (self.capacity + 1)
-        prior = self.state.prior[first + start : first + min(stop, n)]
-        return prior if stop <= n else np.append(prior, self.state.prior[first + self.capacity])
+        first, last = start // width, -(-(start + len(numbers)) // width)
+        positions = self.slots(first, last, n)[:, None] * width + np.arange(width)
+        self.state.columns[positions.ravel()[start - first * width :][: len(numbers)]] = numbers
 
 
 def check_class_weight(class_weight, runner: Runner, targets: str | None) -> None:

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -27,8 +26,9 @@ from blocksvm.formats.format import ReaderOptions
 from blocksvm.model.asking import LabelQueries
 from blocksvm.model.model_file import describe_model, model_fingerprint
 from blocksvm.model.takeover import check_continued
-from blocksvm.online.learner import COMMON_SETTINGS, LARGEST, WEIGHTS
+from blocksvm.online.learner import COMMON_SETTINGS, WEIGHTS
 from blocksvm.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
+from blocksvm.online.runner import check_norm
 from blocksvm.online.solver import is_reported
 from blocksvm.store.recipe import UNCHANGED, Recipe
 from blocksvm.streaming.ahead import ParsedAhead, ParsedPart
@@ -196,8 +196,7 @@ class StreamPass:
         numbered = None
         if start_from is not None and settings.bits is not None:  # a model of all places goes on with all of them
             numbered = describe_model(start_from).n_features < 1 << settings.bits
-        saves = settings.save_every is not None
-        self.features = StreamFeatures(self.learners, settings.bits, left, saves, numbered)
+        self.features = StreamFeatures(self.learners, settings.bits, left, numbered)
         self.ahead.find = self.features.find
         self.counter = RecordCounter()
         self.entries = self.unknown = 0  # where nothing is learned: entries, and those of features that are not known
@@ -260,14 +259,6 @@ class StreamPass:
     @property
     def nonzeros(self) -> int:
         return int(self.learners[0].state.tally[NONZEROS])
-
-    def frozen(self) -> StreamPass:
-        """A copy with the state of the leading learner, which later rows do not change."""
-        other = copy(self)
-        other.learners = [self.leading.frozen()]
-        other.features = self.features.frozen()
-        other.targets = copy(self.targets)
-        return other
 
     # -- the pass --------------------------------------------------------------------------------------------------
 
@@ -342,11 +333,7 @@ class StreamPass:
         if batch.weights is not None:
             self._refuse_weights(batch, counter)
         y, order = self.targets.of(batch, counter)
-        if batch.largest > LARGEST**2:
-            raise InputError(
-                f"{shown_name(batch.origin.source.name)}: holds a row of norm {math.sqrt(batch.largest):g}; online "
-                f"learners take up to {LARGEST:g}, scale the values"
-            )
+        check_norm(shown_name(batch.origin.source.name), math.sqrt(batch.largest))
         if part.error is not None:
             raise part.error
         self.features.hold(part.n_features)

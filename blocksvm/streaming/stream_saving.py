@@ -3,10 +3,8 @@ asks for, and a trace."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from contextvars import copy_context
 
 import numpy as np
 
@@ -19,9 +17,8 @@ from blocksvm.model.model_file import FLOAT64, save_model
 from blocksvm.model.prediction_lines import Predictions
 from blocksvm.model.solver_state import Piecewise, namespace, whole
 from blocksvm.model.versions import versions
-from blocksvm.online.solver import EPOCHS_LENGTH, LAST, MIXED, SEEN
+from blocksvm.online.solver import no_epochs
 from blocksvm.store.descriptions import ModelMeta, typed
-from blocksvm.streaming.stream_learner import spans
 from blocksvm.streaming.stream_pass import OF_PASSES, StreamPass, StreamReport
 
 
@@ -57,83 +54,29 @@ def save_stream(path: Location, stream: StreamPass, overwrite: bool = True) -> N
     ids = stream.features.ids()
 
     def weights(start: int, stop: int) -> np.ndarray:
-        parts = []
-        for c, first, last in spans(start, stop, n + 1):
-            columns = np.ascontiguousarray(learner.numbers_of(first, last, c, n)).ravel()
-            out = np.empty(last - first)
-            class_scalars = scalars[c : c + 1] if runner.n_learners > 1 else scalars
-            runner.read_weights(columns, class_scalars, out)
-            if len(state_now.prior):
-                out += learner.prior_of(first, last, c, n)
-            parts.append(out)
-        return np.concatenate(parts)
+        out = np.empty(stop - start)
+        for c in range(start // (n + 1), -(-stop // (n + 1))):
+            first, last = max(start, c * (n + 1)), min(stop, (c + 1) * (n + 1))
+            of_class = scalars[c : c + 1] if runner.n_learners > 1 else scalars
+            runner.read_weights(learner.numbers(first, last, n), of_class, out[first - start : last - start])
+        if len(state_now.prior):
+            out += state_now.prior[learner.slots(start, stop, n)]
+        return out
 
     def columns(start: int, stop: int) -> np.ndarray:
-        width = runner.width
-        first, last = start // width, -(-stop // width)
-        parts = [learner.numbers_of(f, t, c, n) for c, f, t in spans(first, last, n + 1)]
-        return np.concatenate(parts).ravel()[start - first * width : stop - first * width]
+        first = start // runner.width
+        return learner.numbers(first, -(-stop // runner.width), n)[start - first * runner.width :][: stop - start]
 
-    epochs = np.zeros(EPOCHS_LENGTH)
-    epochs[LAST], epochs[SEEN] = -1.0, MIXED
     state = {
         "features": Piecewise(runner.n_vectors * (n + 1) * runner.width, FLOAT64, columns),
         "scalars": whole(state_now.scalars),
         "tally": whole(state_now.tally),
-        "epochs": whole(epochs),
+        "epochs": whole(no_epochs()),
     }
     w = Piecewise(runner.n_vectors * (n + 1), FLOAT64, weights)
     factors = None if stream.factors is None else stream.factors.by_feature
     spaces = {namespace(learner.name, True): state}
     save_model(path, lambda start, stop: ids[start:stop], w, spaces, describe(stream), overwrite, factors=factors)
-
-
-class StreamSaver:
-    """Saves to one file while the stream goes on, one at a time, from a copy; where a copy does not fit in the memory,
-    the stream waits.  replaces: the file may be replaced, as it is after the first time."""
-
-    def __init__(self, path: Location, replaces: bool = True):
-        self.path, self.replaces = path, replaces
-        self.thread: threading.Thread | None = None
-        self.error: BaseException | None = None
-
-    def __enter__(self) -> StreamSaver:
-        return self
-
-    def __exit__(self, kind, error, traceback) -> None:
-        self._join()
-        if error is None:
-            self.wait()
-
-    def save(self, stream: StreamPass) -> None:
-        """Begin to save the stream as it stands; raises the error of the previous save."""
-        self.wait()
-        if not stream.features.holds_copy:
-            save_stream(self.path, stream, self.replaces)
-            self.replaces = True
-            return
-        self.thread = threading.Thread(
-            target=copy_context().run, args=(self._write, stream.frozen()), name="blocksvm-save"
-        )
-        self.thread.start()
-
-    def wait(self) -> None:
-        """Wait until the file is whole; raises the error of the save."""
-        self._join()
-        if self.error is not None:
-            raise self.error
-
-    def _join(self) -> None:
-        if self.thread is not None:
-            self.thread.join()
-            self.thread = None
-
-    def _write(self, frozen: StreamPass) -> None:
-        try:
-            save_stream(self.path, frozen, self.replaces)
-            self.replaces = True
-        except BaseException as error:
-            self.error = error
 
 
 class StreamOutputs:
@@ -147,9 +90,9 @@ class StreamOutputs:
         self.paths, self.overwrite, self.warn, self.stack = paths, overwrite, warn, stack
         self.predictions: Predictions | None = None
         self.questions = self._text("questions")
-        self.saver = stack.enter_context(StreamSaver(paths["model"], overwrite)) if "model" in paths else None
         self.log: JsonLines | None = None
         self.n_questions = 0
+        self.replaces = overwrite
 
     def _text(self, kind: str):
         return self.stack.enter_context(written_text(self.paths[kind], self.overwrite)) if kind in self.paths else None
@@ -163,6 +106,11 @@ class StreamOutputs:
         """Write the location of a row whose label the learner asks for."""
         self.n_questions += 1
         self.questions.write(location + "\n")
+
+    def save(self, stream: StreamPass) -> None:
+        """Write the model as it stands, in the place of the one that an earlier save has written."""
+        save_stream(self.paths["model"], stream, self.replaces)
+        self.replaces = True
 
     def begin(self, stream: StreamPass) -> None:
         """Open the trace, now that the stream's settings have been accepted, and write its first event."""
@@ -183,6 +131,5 @@ class StreamOutputs:
 
     def end(self, stream: StreamPass) -> None:
         """Save the model as it is at the end."""
-        if self.saver is not None and stream.rows:
-            self.saver.wait()
-            save_stream(self.saver.path, stream, self.saver.replaces)
+        if "model" in self.paths and stream.rows:
+            self.save(stream)

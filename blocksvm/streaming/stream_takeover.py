@@ -26,12 +26,12 @@ from blocksvm.online.solver import settings_of
 from blocksvm.sources.source import Labels
 from blocksvm.store.descriptions import ModelMeta
 from blocksvm.streaming.stream_features import StreamFeatures
-from blocksvm.streaming.stream_learner import StreamLearner, spans
+from blocksvm.streaming.stream_learner import StreamLearner
 
 if TYPE_CHECKING:
     from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 
-PIECE_BYTES = 4 * 8 * (1 << 17)  # pieces of ids and weights as files have them, while they are put in place
+PIECE_BYTES = 8 * 8 * (1 << 17)  # pieces of ids and weights as files have them, while they are put in place
 
 
 def continued(path: Location, settings: StreamSettings) -> StreamSettings:
@@ -188,15 +188,12 @@ def _put_prior(
     learner: StreamLearner, places: np.ndarray, start: int, weights: np.ndarray, path: Location, bias: float
 ) -> None:
     """Fill in a piece of a prior model's weights, class after class; bias: of the prior model."""
-    d, done = len(places), 0
+    c, j = np.divmod(np.arange(start, start + len(weights)), len(places) + 1)
+    known = j < len(places)
     prior = learner.state.prior.reshape(learner.runner.n_vectors, -1)
-    for c, first, last in spans(start, start + len(weights), d + 1):
-        part = weights[done : done + last - first]
-        done += last - first
-        known = min(last, d) - first
-        np.add.at(prior[c], places[first : first + known], part[:known])
-        intercept = part[-1] * bias if last > d else 0.0
-        if intercept and not learner.runner.bias:
-            raise InputError(f"{path}: has an intercept, but there is no constant feature; give {option('bias')}")
-        if intercept:
-            prior[c, -1] = intercept / learner.runner.bias
+    np.add.at(prior, (c[known], places[j[known]]), weights[known])
+    intercepts = weights[~known] * bias
+    if intercepts.any() and not learner.runner.bias:
+        raise InputError(f"{path}: has an intercept, but there is no constant feature; give {option('bias')}")
+    if intercepts.any():
+        prior[c[~known], -1] = intercepts / learner.runner.bias

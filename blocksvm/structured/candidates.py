@@ -22,10 +22,9 @@ from blocksvm.base.row_batch import shown_name
 from blocksvm.base.user_code import imported
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.structured.kernels.sparse_rows import row_products
-from blocksvm.structured.model import StructuredModel
 from blocksvm.structured.settings import SCORING
 from blocksvm.structured.structure import Row, Structure
-from blocksvm.structured.tasks import Examples, Learned, StructuredTask
+from blocksvm.structured.tasks import Examples, Learned, StructuredModel, StructuredTask
 from blocksvm.structured.text.columns import decoded, text_lines
 
 BLEU = "bleu"

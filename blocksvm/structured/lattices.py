@@ -25,10 +25,9 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.store.descriptions import StructureMeta
-from blocksvm.structured.model import StructuredModel
 from blocksvm.structured.sequences import Counts, Paths, pairs_of
 from blocksvm.structured.settings import FEATURES
-from blocksvm.structured.tasks import Examples, Learned, StructuredTask
+from blocksvm.structured.tasks import Examples, Learned, StructuredModel, StructuredTask
 from blocksvm.structured.text.lines import LineText, Spans, read_lines
 from blocksvm.structured.text.templates import BEFORE, Templates
 

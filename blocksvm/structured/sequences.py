@@ -11,17 +11,15 @@ first, then as many for all pairs (``kernels/paths.py``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.base.errors import printable
 from blocksvm.structured.kernels.paths import best_paths, column_scores, path_entries
-from blocksvm.structured.model import StructuredModel
 from blocksvm.structured.settings import OF_TOKENS
 from blocksvm.structured.structure import Row, Structure, TokenAnswers, row_of
-from blocksvm.structured.tasks import Examples, Learned, StructuredTask
+from blocksvm.structured.tasks import AnsweredTokens, Learned, StructuredModel, StructuredTask
 from blocksvm.structured.text.columns import ColumnText, codes_in, read_columns
 from blocksvm.structured.text.templates import WITH_TAGS, WITHOUT_TAGS, Templates, Tokens
 
@@ -185,21 +183,6 @@ class Sequences(TokenAnswers, Paths):
 # ------------------------------------------------------------------------------------------------ the tasks
 
 
-@dataclass
-class LabelledExamples(Examples):
-    """Sentences with the labels that they have; known: the model's labels, then others that the text has."""
-
-    structure: Sequences
-    text: ColumnText
-    gold: np.ndarray | None
-    known: list[str]
-    n_columns: int
-
-    def lines(self, outputs) -> Iterator[str]:
-        labels = np.array([printable(label) for label in self.known], dtype=object)[np.concatenate(outputs)]
-        yield from self.text.answered(self.n_columns, labels)
-
-
 class Labelling(StructuredTask):
     """A label for each token of column text, the last column being the label.  Of ``chunks`` labels are those of the
     beginning, inside and outside of chunks, as B-NP, I-NP and O."""
@@ -227,7 +210,7 @@ class Labelling(StructuredTask):
         n_pairs = sum(map(len, ids[1:]))
         return Sequences(table, text.bounds, gold, len(ids[0]), n_labels, templates.groups[0], n_pairs)
 
-    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> LabelledExamples:
+    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> AnsweredTokens:
         text = read_columns(text_name, memory)
         n_columns, templates = model.meta.n_columns, Templates(model.meta.template)
         labels, gold, known = model.meta.labels, None, list(model.meta.labels)
@@ -237,13 +220,13 @@ class Labelling(StructuredTask):
         rows, ids = Tokens(text, n_columns), model.groups(len(templates.groups))
         templates.require(text_name, "tokens", rows.n_rows, 0, memory)
         structure = self._structure(templates.known(rows, ids), text, gold, ids, len(labels), templates)
-        return LabelledExamples(structure, text, gold, known, n_columns)
+        return AnsweredTokens(structure, text, gold, n_columns, known)
 
     def layout(self, meta):
         pairs = pairs_of(len(meta.labels))
         return len(meta.labels), pairs, pairs
 
-    def figures(self, examples: LabelledExamples, outputs):
+    def figures(self, examples: AnsweredTokens, outputs):
         predicted = np.concatenate(outputs)
         right = int((predicted == examples.gold).sum())
         figures = {"tokens": len(predicted), "sentences": examples.text.n_sentences, "accuracy": right / len(predicted)}
@@ -260,10 +243,6 @@ TAGS = Labelling("tags", chunks=False)
 CHUNKS = Labelling("chunks", chunks=True)
 
 # ------------------------------------------------------------------------------------------------ chunks
-
-# (tag before, tag) of one type between which a chunk ends and another starts (conlleval of Tjong Kim Sang and Buchholz,
-# CoNLL-2000)
-BETWEEN = {("B", "B"), ("I", "B"), ("E", "E"), ("E", "I")}
 
 
 @dataclass(frozen=True)
@@ -287,41 +266,20 @@ class Counts:
         return 2.0 * self.right / (self.predicted + self.gold) if self.right else 0.0
 
 
-def parts_of(label: str) -> tuple[str, str]:
-    """'B-NP' is ('B', 'NP'); a label without a hyphen has no type."""
-    tag, hyphen, kind = label.partition("-")
-    return (tag, kind) if hyphen else (label, "")
-
-
-def begins_chunk(before: str, label: str) -> bool:
-    """Whether a chunk begins at a token of this label after one of the label ``before``."""
-    (old_tag, old_type), (tag, kind) = parts_of(before), parts_of(label)
-    if tag in ("[", "]") or (old_tag, tag) in BETWEEN or (old_tag == "O" and tag in ("B", "I", "E")):
-        return True
-    return tag not in ("O", ".") and old_type != kind
-
-
-def ends_chunk(before: str, label: str) -> bool:
-    """Whether a chunk ends with the token of the label ``before``, followed by one of this label."""
-    (old_tag, old_type), (tag, kind) = parts_of(before), parts_of(label)
-    if old_tag in ("[", "]") or (old_tag, tag) in BETWEEN or (old_tag in ("B", "I", "E") and tag == "O"):
-        return True
-    return old_tag not in ("O", ".") and old_type != kind
-
-
 def chunks_of(codes: np.ndarray, bounds: np.ndarray, labels: list[str]) -> set[tuple[int, int, str]]:
     """Each chunk's first token, the one after its last, and its type; codes (n_tokens,): positions in ``labels``;
-    bounds: as in ``ColumnText``."""
+    bounds: as in ``ColumnText``.  A chunk begins with B, or I behind another type or O, and goes on with I of its type
+    (conlleval of Tjong Kim Sang and Buchholz, CoNLL-2000)."""
+    parts = [label.partition("-")[::2] for label in labels]
     chunks = set()
     for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        before, open_chunk = "O", None
-        for t, label in enumerate([*(labels[code] for code in codes[start:stop]), "O"], start):
-            if open_chunk is not None and ends_chunk(before, label):
-                chunks.add((open_chunk[0], t, open_chunk[1]))
-                open_chunk = None
-            if begins_chunk(before, label):
-                open_chunk = t, parts_of(label)[1]
-            before = label
+        first, kind = -1, ""  # of the chunk that is open, -1: none
+        for t, (tag, own) in enumerate([*(parts[code] for code in codes[start:stop]), ("O", "")], start):
+            if first >= 0 and (tag != "I" or own != kind):
+                chunks.add((first, t, kind))
+                first = -1
+            if first < 0 and tag != "O":
+                first, kind = t, own
     return chunks
 
 

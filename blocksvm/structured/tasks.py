@@ -1,22 +1,32 @@
-"""The protocol of tasks: text to examples of a structure, outputs to lines of text, and figures of outputs."""
+"""The protocol of tasks: text to examples of a structure, outputs to lines of text, figures of outputs; and a model's
+file: weights, the ids of their features, and how text becomes these."""
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import structs
 
+from blocksvm.base.errors import InputError, option, printable
 from blocksvm.base.settings import Settings
-from blocksvm.base.user_code import by_user
-from blocksvm.store.descriptions import StructureMeta
+from blocksvm.base.user_code import by_user, names_of
+from blocksvm.files.paths import Location
+from blocksvm.model.versions import versions
+from blocksvm.store.arrays import read_array, write_arrays
+from blocksvm.store.creation import create_hdf5
+from blocksvm.store.descriptions import StructureMeta, typed
+from blocksvm.store.hdf5_files import damage_named, open_hdf5, read_meta, write_meta
 from blocksvm.structured import TASKS, get_task
 from blocksvm.structured.structure import CheckedStructure, Structure
+from blocksvm.structured.text.columns import ColumnText
+from blocksvm.structured.train import FittedStructure
 
-if TYPE_CHECKING:
-    from blocksvm.structured.model import StructuredModel
+INT64, FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
+NONE = np.empty(0, np.int64)
 
 
 @dataclass
@@ -30,6 +40,22 @@ class Examples(ABC):
         """The text of predictions, in pieces that end with a line."""
 
 
+@dataclass
+class AnsweredTokens(Examples):
+    """Sentences with the answers that they have, a number for each token; known: the model's labels, then others that
+    the text has, by these numbers, where the answers are labels."""
+
+    text: ColumnText
+    gold: np.ndarray | None
+    n_columns: int
+    known: Sequence[str] = ()
+
+    def lines(self, outputs) -> Iterator[str]:
+        answers = np.concatenate(outputs)
+        names = np.array([printable(label) for label in self.known], dtype=object)
+        yield from self.text.answered(self.n_columns, names[answers] if self.known else answers.astype(str))
+
+
 @dataclass(frozen=True)
 class Learned:
     """A training text: its examples, their part of the model's description (labels, template, n_columns), the ids of
@@ -38,8 +64,28 @@ class Learned:
     structure: Structure
     about: dict
     feature_ids: np.ndarray
-    words: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    pair_ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    words: np.ndarray = field(default_factory=lambda: NONE)
+    pair_ids: np.ndarray = field(default_factory=lambda: NONE)
+
+
+@dataclass(frozen=True)
+class StructuredModel:
+    """meta: task, learner, settings, labels, template, certificate.
+
+    feature_ids (n_features,), pair_ids (n_pairs,) int64, distinct: of features, and of those of pairs of answers; words
+    (n_words,) int64: a task's dictionary; weights (n_weights,) float64.
+    """
+
+    path: str
+    meta: StructureMeta
+    feature_ids: np.ndarray
+    words: np.ndarray
+    weights: np.ndarray
+    pair_ids: np.ndarray = field(default_factory=lambda: NONE)
+
+    def groups(self, n: int) -> list[np.ndarray]:
+        """The ids of the first n groups of templates."""
+        return [self.feature_ids, self.pair_ids][:n]
 
 
 class StructuredTask(ABC):
@@ -78,3 +124,63 @@ def learned_from(name: str, text_name: str, settings: dict, memory: int) -> Lear
 def checked(structure: Structure, task: str) -> Structure:
     """The structure; of a task outside the package with all its results checked."""
     return structure if task in TASKS else CheckedStructure(structure, task)
+
+
+def structured_model(
+    task: str, learned: Learned, learner: str, settings: dict, fitted: FittedStructure, text: str
+) -> StructuredModel:
+    """The model of a training, without the features whose weights are all 0; settings: all of them."""
+    described = {
+        "task": task, "learner": learner, "settings": settings, "n_features": len(learned.feature_ids),
+        "n_weights": len(fitted.weights), "n_words": len(learned.words), **learned.about,
+        "certificate": fitted.certificate, "trained_on": text, "epochs": fitted.epochs, "seconds": fitted.seconds,
+        "versions": versions(),
+    }  # fmt: skip
+    meta = typed(described, StructureMeta)
+    each, of_pairs, _ = get_task(task).layout(meta)
+    ends = np.cumsum([len(learned.feature_ids) * each, len(learned.pair_ids) * of_pairs])
+    own, pairs, others = np.split(fitted.weights, ends)
+    own, pairs = own.reshape(-1, each), pairs.reshape(-1, of_pairs or 1)
+    used, used_pairs = own.any(axis=1), pairs.any(axis=1)
+    used[:1] |= not used.any()  # a model has a feature
+    ids, pair_ids = learned.feature_ids[used], learned.pair_ids[used_pairs]
+    weights = np.concatenate([own[used].reshape(-1), pairs[used_pairs].reshape(-1), others])
+    meta = structs.replace(meta, n_features=len(ids), n_weights=len(weights), n_pairs=len(pair_ids))
+    return StructuredModel("", meta, ids, learned.words, weights, pair_ids)
+
+
+def save_structured(path: Location, model: StructuredModel, overwrite: bool) -> None:
+    """Write a model; InputError where there is a file of that name and ``overwrite`` does not allow to replace it."""
+    with create_hdf5(path, "structure", overwrite) as file:
+        pairs = {"pair_ids": model.pair_ids} if len(model.pair_ids) else {}
+        write_arrays(file, {"ids": model.feature_ids, "words": model.words, "weights": model.weights, **pairs})
+        write_meta(file, model.meta)
+
+
+def load_structured(path: str | Location) -> StructuredModel:
+    """Open a model made by ``blocksvm structure``; InputError where it is not one or is damaged."""
+    with open_hdf5(path, "structure") as file, damage_named(file):
+        meta = read_meta(file)
+        ids = read_array(file, "ids", INT64, meta.n_features)
+        words = read_array(file, "words", INT64, meta.n_words)
+        pair_ids = read_array(file, "pair_ids", INT64, meta.n_pairs) if meta.n_pairs else NONE
+        weights = read_array(file, "weights", FLOAT64, meta.n_weights)
+    if not np.isfinite(weights).all():
+        raise InputError(f"{path}: a weight is not a number; train the model again")
+    return StructuredModel(os.fspath(path), meta, ids, words, weights, pair_ids)
+
+
+def opened_model(path: str | Location, task_name: str | None = None) -> tuple[StructuredModel, StructuredTask]:
+    """A model and its task, which must be ``task_name`` where that is given; InputError where its weights are not as
+    many as its features and labels need."""
+    model = load_structured(path)
+    name = model.meta.task
+    if task_name not in (None, name):
+        raise InputError(f"{path}: was trained for the task {name}, not {task_name}; leave {option('task')} out")
+    by_user(task=task_name)
+    with names_of(path):
+        task = get_task(name)
+    each, of_pairs, others = task.layout(model.meta)
+    if len(model.feature_ids) * each + len(model.pair_ids) * of_pairs + others != len(model.weights):
+        raise InputError(f"{path}: is damaged (its weights are not as many as its labels need); make it again")
+    return model, task

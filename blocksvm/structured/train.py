@@ -18,23 +18,12 @@ from blocksvm.structured.structure import CheckedStructure, Structure
 PART = 256  # examples that a thread predicts at once
 
 
-@dataclass(frozen=True)
-class StructuredSettings:
-    """All settings of a training: of the learner, the task, and the run."""
-
-    learner: dict
-    task: dict
-    run: dict
-
-    @classmethod
-    def of(cls, learner: str, task: str, settings: dict, of_task: dict, run: dict) -> StructuredSettings:
-        """From those that were given; InputError for what does not fit."""
-        takes = get_task(task).settings
-        values = OF_TASKS.without(*takes.names()).resolve({}, "structure") | takes.resolve(of_task, f"the task {task}")
-        return cls(get_learner(learner).settings.resolve(settings, learner), values, RUN.resolve(run, "structure"))
-
-    def all(self) -> dict:
-        return self.learner | self.task | self.run
+def resolved(learner: str, task: str, settings: dict, of_task: dict, run: dict) -> tuple[dict, dict, dict]:
+    """All settings of a training, of the learner, the task, and the run, from those that were given; InputError for
+    what does not fit."""
+    takes = get_task(task).settings
+    values = OF_TASKS.without(*takes.names()).resolve({}, "structure") | takes.resolve(of_task, f"the task {task}")
+    return get_learner(learner).settings.resolve(settings, learner), values, RUN.resolve(run, "structure")
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,16 @@ from 1 to n.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.structured.kernels.arborescence import best_tree, best_trees, tags_between
 from blocksvm.structured.kernels.paths import column_scores
-from blocksvm.structured.model import StructuredModel
 from blocksvm.structured.settings import OF_TOKENS
 from blocksvm.structured.structure import TokenAnswers, row_of
-from blocksvm.structured.tasks import Examples, Learned, StructuredTask
+from blocksvm.structured.tasks import AnsweredTokens, Learned, StructuredModel, StructuredTask
 from blocksvm.structured.text.columns import ColumnText, read_columns
 from blocksvm.structured.text.templates import NOTHING, Part, Templates, Tokens, attribute_hashes, mixed
 
@@ -152,19 +150,6 @@ class Arcs:
         return values
 
 
-@dataclass
-class Parsed(Examples):
-    """Sentences with the trees that they have."""
-
-    structure: Trees
-    text: ColumnText
-    gold: np.ndarray | None
-    n_columns: int
-
-    def lines(self, outputs) -> Iterator[str]:
-        yield from self.text.answered(self.n_columns, np.concatenate(outputs).astype(str))
-
-
 def heads_of(text: ColumnText) -> np.ndarray:
     """(n_tokens,) int32 from the last column; InputError unless the heads of each sentence are a tree."""
     column = text.columns[-1]
@@ -215,17 +200,17 @@ class Parsing(StructuredTask):
         about = {"labels": [], "template": templates.text, "n_columns": n_columns}
         return Learned(Trees(table, text.bounds, heads, len(ids)), about, ids)
 
-    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Parsed:
+    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> AnsweredTokens:
         text, n_columns = read_columns(text_name, memory), model.meta.n_columns
         gold = heads_of(text) if text.has_target(n_columns, "heads") else None
         templates, arcs = self._arcs(model.meta.template, text, n_columns, memory)
         table = templates.known(arcs, [model.feature_ids])
-        return Parsed(Trees(table, text.bounds, gold, len(model.feature_ids)), text, gold, n_columns)
+        return AnsweredTokens(Trees(table, text.bounds, gold, len(model.feature_ids)), text, gold, n_columns)
 
     def layout(self, meta):
         return 1, 0, 0
 
-    def figures(self, examples: Parsed, outputs):
+    def figures(self, examples: AnsweredTokens, outputs):
         right = np.concatenate(outputs) == examples.gold
         words = examples.text.columns[0]
         counted = np.array([any(c.isalnum() for c in word) for word in words.words])[words.codes]

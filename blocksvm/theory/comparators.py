@@ -70,9 +70,8 @@ class Comparator:
     norm ||u||, norm_1 ||u||_1, norm_inf ||u||_inf, norm_without_bias: without the constant feature; distances: R(u) -
     min R at most and R(u) - R(w_1) of the mirror map; loss, judged: with the penalty t r(u); linear sum <z_t, u>;
     hinge, hinge_squares; tau_hinge sum tau_t hinge_t(u); margin: the least y <u, x> so far; distance: ||w_t - u|| is at
-    most this, reach: ||w_t - u||_inf; weighted: sum 2 eta_t f_t(u) + 2 eta_t+1/2 r(u); varying: sum f_t(u) + r_t(u)
-    over all rounds (HF-FOBOS); slack: the least that is left in the inequality of one round; None where the learner's
-    bounds do not need it; floor as ``FixedWeights`` has it.
+    most this, reach: ||w_t - u||_inf; weighted: sum 2 eta_t f_t(u) + 2 eta_t+1/2 r(u); slack: the least that is left
+    in the inequality of one round; None where the learner's bounds do not need it; floor as ``FixedWeights`` has it.
     """
 
     name: str
@@ -96,7 +95,6 @@ class Comparator:
     distance: float | None = None
     reach: float | None = None
     weighted: np.ndarray | None = None
-    varying: float | None = None
     slack: np.ndarray | None = None
 
 
@@ -128,8 +126,6 @@ def measure(run: Run, u: FixedWeights, scores: np.ndarray) -> Comparator:
     if read.stepped is not None:
         threshold = run.half_steps() * run.regulariser.weight * float(np.abs(of_features).sum())
         made.weighted = 2.0 * run.at(run.steps() * losses + threshold)
-    if read.weights_of_rounds is not None:
-        made.varying = float(losses.sum() + read.weights_of_rounds @ np.abs(of_features))
     return made
 
 

@@ -37,7 +37,7 @@ from blocksvm.kernels.columns import add_rows, decision_values, sum_of_squares
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.source import Source, first_chunk, largest_chunk_bytes
-from blocksvm.theory.kernels.rounds import row_digests
+from blocksvm.theory.rounds_kernels import row_digests
 from blocksvm.theory.settings import MARGIN_SETTINGS
 from blocksvm.training.run_settings import FREE
 
@@ -349,7 +349,6 @@ class _Search:
 
     def fit(self, C: float, tol: float, previous: Path | None) -> Fitted | None:
         self.C = C
-        self.on_event({"event": "soft-margin", "C": C, "tol": tol})
         fitted = self.fit_beside(
             C=C, loss="hinge", bias=self.settings["bias"], tol=tol, schedule="1", start_from=previous,
             max_outer=self.settings["max_outer"], max_seconds=max(self.ends - time.perf_counter(), 1e-3),

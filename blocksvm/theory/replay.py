@@ -1,5 +1,5 @@
 """The run of a learner over the rows, and what its rounds do to its weights, read while it runs once more
-(kernels/rounds.py)."""
+(rounds_kernels.py)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import scipy.sparse
 
 from blocksvm.kernels import specialised
 from blocksvm.kernels.columns import add_rows
+from blocksvm.model.decision_values import rows_of_piece
 from blocksvm.online.learner import Rule
-from blocksvm.theory.kernels import rounds
+from blocksvm.theory import rounds_kernels as rounds
 from blocksvm.theory.rows import matrix_of
 from blocksvm.theory.run import Run
 
@@ -29,18 +30,23 @@ def replay(run: Run, tell: Callable[[str], None]) -> Run:
     if runner.needs_all_rows or run.batch > 1:
         return (replay_exact if runner.needs_all_rows else replay_batches)(run, tell)
     state, power = runner.new_state(run.d), run.theory.dual_power(run.settings)
+    rows, step = run.rows, rows_of_piece(runner.n_vectors)
     if power is not None:
         run.read.lengths = np.empty(run.T)
-    for block, order, first in run.rows:
-        span = slice(first, first + block.n_samples)
-        runner.learn(block.matrix, block.y, order, run.d, state, weights=block.weights, scores=run.scores[span])
+    for block, order, first in rows:
+        y = block.y if rows.labelled else np.zeros(block.n_samples)
+        for start in range(0, block.n_samples, step):
+            part = order[start : start + step]
+            values = np.empty((len(part), runner.n_vectors))
+            runner.learn(block.matrix, y, part, run.d, state, scores=values, sets=rows.sets)
+            if not np.isfinite(values).all():
+                runner.diverged("in the rows learned from")
+            run.scores[first + start : first + start + len(part)] = rows.margins(values, block, part, False)
         _note(run, block, order, first, tell)
         if power is not None:
-            rounds.row_p_norms(*block.matrix, order, float(power), run.read.lengths[span])
+            run.read.lengths[first : first + len(order)] = p_norms(matrix_of(block)[order].astype(np.float64), power)
     if runner.average:
-        run.read.mean = runner.weights(state, np.empty(run.d + 1))
-    if not np.isfinite(run.scores).all():
-        runner.diverged("in the rows learned from")
+        run.read.mean = runner.weights(state, np.empty(runner.n_vectors * (run.d + 1)))
     if power is not None and run.theory.mirror is not None:
         read_potential(run)
     if run.regulariser is not None:
@@ -48,10 +54,20 @@ def replay(run: Run, tell: Callable[[str], None]) -> Run:
     return run
 
 
+def p_norms(X: scipy.sparse.csr_matrix, p: float) -> np.ndarray:
+    """||x||_p (n,) of rows, p = inf for the largest entry; scaled by it, so that no power overflows."""
+    X = abs(X)
+    largest = X.max(axis=1).toarray().ravel()
+    if p == math.inf:
+        return largest
+    shares = scipy.sparse.diags(1.0 / np.where(largest > 0.0, largest, 1.0)) @ X
+    return largest * np.asarray(shares.power(p).sum(axis=1)).ravel() ** (1.0 / p)
+
+
 def _note(run: Run, block, order: np.ndarray, first: int, tell: Callable[[str], None]) -> None:
     span = slice(first, first + len(order))
-    run.y[span] = block.y[order]
-    run.sq_norms[span] = block.sq_norms[order] + run.runner.bias**2
+    run.y[span] = run.rows.targets(block)[order]
+    run.sq_norms[span] = run.rows.squares(block)[order] + run.runner.bias**2
     tell(f"{run.name}: {span.stop:,} of {run.T:,} rows")
 
 
@@ -60,7 +76,7 @@ def replay_exact(run: Run, tell: Callable[[str], None]) -> Run:
     run.read.after = np.empty(run.T)
     for block, order, first in run.rows:
         state = run.runner.new_state(run.d, block.n_samples)
-        for rows in run.runner.learn(block, order, state, run.scores, run.read.after):
+        for rows in run.runner.learn(block, None, order, state, run.scores, run.read.after):
             tell(f"{run.name}: {rows:,} of {run.T:,} rows")
         _note(run, block, order, first, tell)
     return run
@@ -115,82 +131,72 @@ def read_potential(run: Run) -> None:
 
 @cache
 def compiled(loop: Callable, name: str, rule: Rule, varies: bool) -> Callable:
-    """A loop of rounds.py with this learner's functions; varies: its regulariser has heights."""
-    functions = {part: getattr(rule, part) for part in ("score", "update", "current", "mean")}
+    """A loop of rounds_kernels.py with this learner's functions; varies: its regulariser has heights."""
+    functions = {part: getattr(rule, part) for part in ("score", "update", "current")}
     parts = functions | {"height": rounds.height_of_powers if varies else rounds.height}
     used = {named: part for named, part in parts.items() if named in loop.__code__.co_names}
     return specialised(loop, f"{loop.__name__}_{name}", **used)
 
 
 class Reading:
-    """The learner once more from its start, with or without means; loop(...): a loop of rounds.py with it."""
+    """The learner once more from its start, without means; loop(...): a loop of rounds_kernels.py with it; norm: the
+    scalar that is ||w||^2, of those that keep it."""
 
-    def __init__(self, run: Run, average: bool):
+    def __init__(self, run: Run):
         runner, rule = copy(run.runner), run.runner.learner.rule
-        runner.average, runner.width, runner.n_scalars = average, rule.width(average), rule.n_scalars(average)
-        state, parameters = runner.new_state(run.d), np.array(rule.packed(run.settings, average))
+        runner.average, runner.width = False, rule.width(False)
+        state, parameters = runner.new_state(run.d), np.array(rule.packed(run.settings, False))
         self.columns, self.layout = state.columns.reshape(-1, runner.width), rule.columns
-        self.norm = getattr(rule.scalars, "norm", -1)
-        if self.norm >= 0:
-            at = rule.parameters.radius
+        if hasattr(rule.scalars, "norm"):
+            self.norm, at = rule.scalars.norm, rule.parameters.radius
             parameters[at] = min(parameters[at], LARGEST_RADIUS)
         self.memory = runner.memory(state.columns, state.scalars)._replace(scalars=state.scalars, parameters=parameters)
-        varies = run.regulariser is not None and run.regulariser.kind == "heights"
-        self.loop = lambda loop: compiled(loop, runner.name, rule, varies)
+        self.loop = lambda loop: compiled(loop, runner.name, rule, run.regulariser.kind == "heights")
 
 
 def read_weights(run: Run, state) -> None:
     """What the bounds of a learner with a regulariser need; state: of the learner after all rows."""
-    r, read, d, K = run.regulariser, run.read, run.d, len(run.times)
-    if run.theory.reads_all:
-        out, read.low, read.high = all_weights(run, np.zeros(d))
-        read.penalty, read.weights = r.weight * run.at(out[rounds.LENGTH]), np.full(d, r.weight)
-        read.gradients = out[rounds.MOVED] / run.steps() ** 2
+    r, read = run.regulariser, run.read
+    if r.of_each_weight:
+        read.weights = np.full(run.d, r.weight)
+        if r.kind == "heights":  # those of the last round
+            end, heights = run.runner.memory(state.columns, state.scalars), np.empty(run.d)
+            heights_after = compiled(rounds.heights_after, run.name, run.runner.learner.rule, True)
+            heights_after(end._replace(scalars=state.scalars), heights)
+            read.weights *= heights
+        out, read.low, read.high = all_weights(run, np.zeros(run.d))
+        read.beside_zero, read.penalty = out, run.at(out[rounds.LENGTH])
+        read.heights = r.weight * np.sqrt(out[rounds.OF_HEIGHTS][run.times - 1])
+        if run.theory.steps:
+            read.gradients = out[rounds.MOVED] / run.steps() ** 2
+        if run.theory.splits:
+            read.stepped = run.at(run.half_steps() * r.weight * out[rounds.OF_W])
         return
-    reading = Reading(run, average=True)
-    read_touched, settle, heights_after = map(reading.loop, (rounds.read_touched, rounds.settle, rounds.heights_after))
-    of_feature, sq_norms = np.zeros((d, rounds.READ)), np.empty(run.T)
-    heights, sums, weights = np.ones(d), np.zeros(d), np.ones(d)
-    if r.kind == "heights":  # those of the last round
-        end = run.runner.memory(state.columns, state.scalars)._replace(scalars=state.scalars)
-        heights_after(end, weights)
-    penalty, varying, read.heights, read.roots = (np.empty(K) for _ in range(4))
-    for block, order, first, k in run.rows.up_to(run.times):
-        read_touched(*block.matrix, block.y, order, first, reading.norm, reading.memory, of_feature, sq_norms)
-        if k is not None:
-            t = float(run.times[k])
-            penalty[k], varying[k] = settle(t, reading.memory, of_feature, weights, sums)
-            heights_after(reading.memory, heights)
-            read.heights[k] = r.weight * float(np.linalg.norm(heights))
-            if hasattr(reading.layout, "squares"):
-                read.roots[k] = np.sqrt(reading.columns[:-1, reading.layout.squares]).sum()
-    read.low, read.high = of_feature[:, rounds.LOW].copy(), of_feature[:, rounds.HIGH].copy()
+    reading, sq_norms = Reading(run), np.empty(run.T)
+    read_norms = reading.loop(rounds.read_norms)
+    for block, order, first in run.rows:
+        read_norms(*block.matrix, block.y, order, first, reading.norm, reading.memory, sq_norms)
     read.norms = np.sqrt(np.maximum(sq_norms, 0.0))
-    if r.kind == "l2":
-        read.penalty = 0.5 * r.weight * run.at(sq_norms)
-        squares = r.weight**2 * sq_norms + run.slopes * (2.0 * r.weight * run.scores + run.slopes * run.sq_norms)
-        read.gradients = np.maximum(squares, 0.0)
-    elif r.kind == "norm":
+    if r.kind == "norm":
         read.penalty = r.weight * run.at(read.norms)
-    else:
-        read.penalty, read.weights = r.weight * penalty, r.weight * weights
-    if r.kind == "heights" and r.weight:
-        read.varying, read.weights_of_rounds = r.weight * varying, r.weight * sums
-    if run.theory.splits and run.checks_rounds:
-        read.beside_zero, _, _ = all_weights(run, np.zeros(d))
-        read.stepped = run.at(run.half_steps() * r.weight * read.beside_zero[rounds.OF_W])
+        return
+    read.penalty = 0.5 * r.weight * run.at(sq_norms)
+    squares = r.weight**2 * sq_norms + run.slopes * (2.0 * r.weight * run.scores + run.slopes * run.sq_norms)
+    read.gradients = np.maximum(squares, 0.0)
 
 
 def all_weights(run: Run, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(the numbers of each round (OF_ROUND, T) that ``read_all`` has beside weights u (d,), the range of each weight):
+    """(the numbers of each round (OF_ROUND, T) that ``read_all`` has beside u (d,), the range of each weight):
     the learner once more, in as many steps as features have occurred, each round."""
-    reading, d = Reading(run, average=False), run.d
-    w, low, high = np.zeros(d), np.zeros(d), np.zeros(d)
+    reading, d = Reading(run), run.d
+    w, low, high, run.read.roots = np.zeros(d), np.zeros(d), np.zeros(d), np.empty(len(run.times))
     known = np.empty(d, np.int32), np.zeros(d, np.uint8), np.zeros(1, np.int64)
     out = np.empty((rounds.OF_ROUND, run.T))
     read_all = reading.loop(rounds.read_all)
-    for block, order, first in run.rows:
-        read_all(*block.matrix, block.y, order, first, reading.memory, u, w, *known, low, high, out)
+    for block, order, first, k in run.rows.up_to(run.times):
+        read_all(*block.matrix, block.y, order, first, reading.memory, u, run.read.weights, w, *known, low, high, out)
+        if k is not None and hasattr(reading.layout, "squares"):
+            run.read.roots[k] = np.sqrt(reading.columns[:-1, reading.layout.squares]).sum()
     return out, low, high
 
 
@@ -201,9 +207,9 @@ def least_slack(run: Run, w: np.ndarray, losses: np.ndarray) -> np.ndarray | Non
             <= ||w_t - u||^2 - ||w_t+1 - u||^2 + 8 eta_t eta_t+1/2 G_t^2
 
     (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, Lemma A.2.1), r_t(w) = l1 sum h_j |w_j| with the heights of round t,
-    G_t = max(||z_t||, l1 ||h||); None for other learners, and where it takes too many steps."""
+    G_t = max(||z_t||, l1 ||h||); None for other learners."""
     r = run.regulariser
-    if not run.theory.splits or r is None or not run.checks_rounds:
+    if not run.theory.splits or r is None:
         return None
     out = all_weights(run, np.ascontiguousarray(w[: run.d]))[0] if w.any() else run.read.beside_zero
     of_u, of_heights = out[rounds.OF_U], out[rounds.OF_HEIGHTS]

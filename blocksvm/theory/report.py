@@ -11,26 +11,26 @@ import numpy as np
 
 from blocksvm.api.setting_keywords import RegretSettings
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import SETS, refuse_weights, require_labels, require_numbers
+from blocksvm.base.labels import SETS, refuse_weights
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import plain
 from blocksvm.base.user_code import by_user
 from blocksvm.losses import require
-from blocksvm.online import LEARNERS
-from blocksvm.online.exact import EXACT, ExactRunner
-from blocksvm.online.learner import NO_TARGETS, NUMBERS, of_classes
-from blocksvm.online.learner import SETS as TARGETS_OF_SETS
-from blocksvm.online.runner import Runner, known_of
-from blocksvm.problems.problem import kinds_of, require_two_labels
+from blocksvm.online import LEARNERS, get_learner
+from blocksvm.online.exact import EXACT, ExactSolver
+from blocksvm.online.learner import NO_TARGETS, NUMBERS
+from blocksvm.online.runner import Runner
+from blocksvm.online.solver import method_of
+from blocksvm.problems.problem import require_two_labels
+from blocksvm.solvers.solver import Task
 from blocksvm.sources.source import Source, largest_chunk_bytes
-from blocksvm.theory.bound import Bound
-from blocksvm.theory.bounds import bounds_of
-from blocksvm.theory.comparators import TOLERANCE, VECTORS, Comparator, FixedWeights, comparators, is_certified, measure
+from blocksvm.theory.bounds import Bound, bounds_of
+from blocksvm.theory.comparators import VECTORS, Comparator, FixedWeights, comparators, is_certified, measure
 from blocksvm.theory.replay import replay
 from blocksvm.theory.rows import ReplayRows, in_memory, log_spaced
 from blocksvm.theory.run import MOST_STEPS, RECORD_BYTES, Run, learner_bytes
 from blocksvm.theory.settings import MAX_ROWS, REPLAY
-from blocksvm.theory.tasks import SEVERAL, check_task, replay_task, task_of
+from blocksvm.theory.tasks import SEVERAL, check_task, task_of
 
 SHOWN = "name", "source", "statement", "quantity", "remark", "proven"  # of a bound, in a report
 ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
@@ -113,7 +113,6 @@ class RegretReport:
             "loss_sum": float(run.judged[-1]),
             "mistakes": int(run.mistakes[-1]),
             "regret": float(self.regret[-1]),
-            "regret_with_r_of_each_round": regret_of_rounds(run, self.comparators),
             "comparator": self.best.name,
             "comparator_gap_in_ball": self.gap_in_ball,
             "notes": self.notes,
@@ -196,7 +195,7 @@ def measure_regret(source: Source, learner: str, *, max_rows: int | None = None,
         require(run.judging.name, "conjugate", "regret")
     check_batch(batch, T, run, average)
     T -= T % batch
-    if run.theory.reads_all and run.regulariser and T * source.n_features > MOST_STEPS:
+    if run.regulariser and run.regulariser.of_each_weight and T * source.n_features > MOST_STEPS:
         raise InputError(
             f"{learner}: its regret with l1 takes all {source.n_features:,} weights in each of {T:,} rounds, more than "
             f"{MOST_STEPS:,} in all; give fewer rows by {option('max_rows')}"
@@ -213,7 +212,7 @@ def measure_regret(source: Source, learner: str, *, max_rows: int | None = None,
     budget.require("comparators", vectors)
     for_solver = budget.left - vectors  # the learner is gone when the solver begins
     _plan(rows, budget, learner_bytes(run))
-    (replay if task is None else replay_task)(run, on_progress)
+    replay(run, on_progress)
     candidates = comparators(run, for_solver, on_progress)
     best = min(candidates, key=lambda u: (u.judged[-1], u.norm))
     mean = None
@@ -223,43 +222,27 @@ def measure_regret(source: Source, learner: str, *, max_rows: int | None = None,
         mean = measure(run, weights, rows.scores(weights.w, runner.bias))
     judged = [judge(bound, run, candidates, best) for bound in bounds_of(run)]
     least = np.min([u.judged for u in candidates], axis=0)
-    notes = _notes(run, candidates, best, judged)
+    notes = _notes(run, judged)
     return RegretReport(run, candidates, best, least, judged, notes, dict(budget.used), mean)
 
 
 def play(
     source: Source, learner: str, settings: dict, average: bool, max_rows: int | None
-) -> tuple[Source, Runner | ExactRunner, Callable[..., ReplayRows] | None]:
+) -> tuple[Source, Runner | ExactSolver, Callable[..., ReplayRows] | None]:
     """(the source as the learner sees it, the runner, the rows of a task other than two classes and numbers)."""
-    targets = settings.pop("targets", None)
-    sets = source.label_kind == SETS and of_classes(targets)
-    member, k = None, 2
+    targets = settings.get("targets")
     if targets == NO_TARGETS:
         check_task(learner, settings, "rows alone", max_rows)
-    elif targets == NUMBERS:
-        require_numbers(source)
-        source = source.reader(real=True)
-    elif sets:
+    elif targets != NUMBERS and source.label_kind == SETS:
         check_task(learner, settings, "sets of labels", max_rows)
-        labels, member, _ = kinds_of(source)
-        k = len(labels.values)
-    elif source.labels is not None and not source.labels.binary:
-        require_labels(source)
-        k = len(source.labels.values)
+    elif targets != NUMBERS and source.labels is not None and not source.labels.binary:
         check_task(learner, settings, SEVERAL, max_rows)
-    else:
+    elif targets != NUMBERS:
         require_two_labels(source)
-    if learner in EXACT:
-        if average or targets is not None:
-            raise InputError(
-                f"{option('average' if average else 'targets')}: {learner} does not accept it; leave it out"
-            )
-        return source, ExactRunner(EXACT[learner], settings), None
-    known = known_of(source, 0.0)
-    targets = TARGETS_OF_SETS if sets else targets
-    runner = Runner(learner, settings, known, average=average, n_classes=k, targets=targets)
-    runner.take_costs(source.labels)
-    return source, runner, task_of(runner, member)
+    make = EXACT.get(learner) or method_of(get_learner(learner)).make
+    solver = make(Task(settings | ({"average": True} if average else {}), source))
+    runner = getattr(solver, "runner", solver)
+    return source.reader(real=True) if targets == NUMBERS else source, runner, task_of(runner, solver.member)
 
 
 def check_batch(batch: int, T: int, run: Run, average: bool) -> None:
@@ -288,16 +271,7 @@ def _plan(rows: ReplayRows, budget: Budget, n_bytes: int) -> None:
     budget.take("two blocks", rows.memory + source.working_bytes())
 
 
-def regret_of_rounds(run: Run, candidates: list[Comparator]) -> float | None:
-    """sum (l_t(w_t) + r_t(w_t)) - sum (l_t(u) + r_t(u)) over all rounds, r_t of the heights of HF-FOBOS in round t, for
-    the best u found; None for other learners."""
-    if run.read.weights_of_rounds is None:
-        return None
-    losses = float(run.loss[-1] - run.read.penalty[-1])
-    return losses + float(run.read.varying[-1]) - min(u.varying for u in candidates)
-
-
-def _notes(run: Run, candidates: list[Comparator], best: Comparator, judged: list[Judged]) -> list[str]:
+def _notes(run: Run, judged: list[Judged]) -> list[str]:
     notes = []
     r, rows, followed, judging = run.regulariser, run.rows, run.followed.name, run.judging.name
     if judging != followed:
@@ -309,35 +283,12 @@ def _notes(run: Run, candidates: list[Comparator], best: Comparator, judged: lis
             f"a round is {run.batch:,} rows, predicted by the same weights: losses and regret are sums over rows, "
             f"{run.batch:,} times those of the rounds' means"
         )
-    if r is not None and r.kind == "norm":
-        notes.append(
-            "u is the best along the path of C, on which the least of loss + r lies between two values: its gap is "
-            "that of the squared norm"
-        )
     if r is not None and (run.truncated or r.kind in ("l2", "norm")):
         notes.append(f"loss and regret include r(w) of each round, r = {r.text}")
     if run.real or not rows.scales:
         notes.append("a mistake is a round with a loss of 1 or more")
     if rows.uncertified:
         notes.append(f"u is the best of those tried, without a proof that it is the best there is: {rows.uncertified}")
-    if rows.uncertified == "" and rows.n_vectors > 1 and rows.source.labels.kind == NUMBERS:
-        notes.append(
-            f"the {rows.n_vectors} different labels are taken for classes; {option('targets', NUMBERS)} takes them for "
-            "numbers"
-        )
-    if "cap" in run.settings and run.settings["cap"] is None and run.settings["p"] <= 2.0:
-        notes.append(
-            f"{option('cap')}, the V of the paper, is not given: for p up to 2 nothing bounds the heights h, and with "
-            "them no bound of the regret is proven"
-        )
-    if best.rel_gap is not None and best.rel_gap > TOLERANCE:
-        notes.append(f"u is certified to a relative gap of {best.rel_gap:.1e} only, not to {TOLERANCE:g}")
-    if run.read.weights_of_rounds is not None:
-        u = min(candidates, key=lambda u: u.varying)
-        notes.append(
-            f"with r_t as it was in each round, sum (l_t(w_t) + r_t(w_t)) - sum (l_t(u) + r_t(u)) is "
-            f"{regret_of_rounds(run, candidates):.5g}, u the best of those found: {u.name}"
-        )
     if not judged:
         notes.append(f"no bound is known here for {run.name}: the regret stands alone")
     return notes

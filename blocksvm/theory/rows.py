@@ -8,18 +8,18 @@ from types import MappingProxyType
 import numpy as np
 import scipy.sparse
 
-from blocksvm.base.errors import InputError, one_of, option
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.memory import Budget
-from blocksvm.kernels.columns import decision_values
 from blocksvm.kernels.shuffle import windowed_order
+from blocksvm.model.decision_values import decision_pieces
+from blocksvm.online.loops import SetTable
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_reader import iterate_blocks
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import ChunkTable, Source
 from blocksvm.training.partition import order_key
 
-ORDERS = ("stored", "shuffled")
 CHUNKS, ROWS = 101, 102  # kinds of orders, in their keys
 
 
@@ -30,14 +30,14 @@ class ReplayRows:
     ``memory`` bytes, two of them.  Iterating gives (block, order of its rows (n,) int32, rows before it).  scales: the
     scores of scaled weights are the scaled scores; stretched: a factor of weights that are compared, too; n_vectors:
     of fixed weights; solver: settings of the batch solver that finds them; uncertified: why these need not be
-    the best, or ''.
+    the best, or ''; sets: the learner's table of them; labelled: w has labels to predict.
     """
 
     scales, stretched, n_vectors, solver, uncertified = True, 1.0, 1, MappingProxyType({}), ""
+    sets: SetTable | None = None
+    labelled = True
 
     def __init__(self, source: Source, order: str = "stored", seed: int = 0, memory: int = 1 << 60):
-        if order not in ORDERS:
-            raise InputError(f"{option('order', order)}: {one_of(order, ORDERS)}")
         self.source, self.order, self.seed, self.memory = source, order, seed, memory
 
     def __iter__(self) -> Iterator[tuple[Block, np.ndarray, int]]:
@@ -66,14 +66,36 @@ class ReplayRows:
         """The weights to compare with, ``FixedWeights``, None where the solver finds them."""
         return None
 
+    def targets(self, block: Block) -> np.ndarray:
+        """The labels (n,) of the rounds."""
+        return block.y
+
+    def margins(self, values: np.ndarray, block: Block, rows: np.ndarray | slice, fixed: bool) -> np.ndarray:
+        """The scores (m,) of these rows of a block by their decision values (m, k), of a learner or fixed weights."""
+        return values[:, 0]
+
+    def squares(self, block: Block) -> np.ndarray:
+        """||x||^2 (n,), without the constant feature."""
+        return block.sq_norms
+
     def scores(self, w: np.ndarray, bias: float) -> np.ndarray:
-        """<w, x> (T,) of all rows; w (d + 1,), the last entry that of the constant feature."""
-        scores = np.empty(self.source.n_samples)
+        """The scores (T,) of fixed w (n_vectors * (d + 1),), the last entry of each vector that of the constant
+        feature."""
+        vectors, scores = w.reshape(self.n_vectors, -1), np.empty(self.source.n_samples)
         for block, order, first in self:
-            values = np.empty(block.n_samples)
-            decision_values(block.entries, w.reshape(-1, 1), bias, values.reshape(-1, 1))
-            scores[first : first + block.n_samples] = values[order]
+            of_block = np.empty(block.n_samples)
+            for rows, values in decision_pieces(block.entries, vectors, bias):
+                values = values.T
+                if not self.labelled:
+                    values = distances(values, block.sq_norms[rows][:, None], float(w @ w))
+                of_block[rows] = self.margins(values, block, rows, True)
+            scores[first : first + block.n_samples] = of_block[order]
         return scores
+
+
+def distances(products: np.ndarray, sq_norms: np.ndarray, sq_norm: float) -> np.ndarray:
+    """||u - x|| by <u, x>, ||x||^2 and ||u||^2."""
+    return np.sqrt(np.maximum(0.0, sq_norm - 2.0 * products + sq_norms))
 
 
 def shuffle(key: np.uint64, out: np.ndarray) -> np.ndarray:

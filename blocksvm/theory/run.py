@@ -12,15 +12,15 @@ import numpy as np
 from blocksvm.losses import DEFAULT, get_loss
 from blocksvm.losses.box import HINGE
 from blocksvm.losses.loss import Loss
-from blocksvm.online.exact import ExactRunner
+from blocksvm.online.exact import ExactSolver
 from blocksvm.online.runner import Runner
-from blocksvm.theory.kernels import rounds
+from blocksvm.theory import rounds_kernels as rounds
 from blocksvm.theory.rows import ReplayRows
 from blocksvm.theory.theories import THEORIES, Regulariser, Theory, variant_of
 
 RECORD_BYTES = 96  # of a round: label, scores of learner and comparator, norms, and sums under way
 MOST_STEPS = 20_000_000_000  # rounds times features where all weights are read in each round: some minutes
-READ_BYTES = 8 * rounds.READ + 40, 8 * rounds.OF_ROUND + 32  # of a feature and of a round, where weights are read
+READ_BYTES = 56, 8 * rounds.OF_ROUND + 32  # of a feature and of a round, where weights are read
 
 
 class Losses(NamedTuple):
@@ -61,9 +61,9 @@ class Read:
     penalty (K,): sums of r(w_t); weights (d,): of r(w) = sum_j weights_j |w_j|; low, high (d,): the range of each
     weight; norms (T,): ||w_t||; gradients (T,): squared norms of the gradients of loss + r at w_t; potential (K,):
     R*(-z_1:t) - R*(0) of a mirror map; roots (K,): sum_j sqrt(sum g_j^2) of AdaGrad; after (T,): <w_t+1, x_t> of exact
-    minimisers; stepped (K,): sums of eta_t+1/2 r(w_t+1); of HF-FOBOS heights (K,): l1 ||h_t||, varying (K,): sums of
-    r_t(w_t), weights_of_rounds (d,): sums of the weights of r_t over all rounds; mean (n_vectors * (d + 1),): of w_t;
-    lengths (T,): ||x_t|| in the norm that the theory's bounds are in; beside_zero: what ``all_weights`` has for u = 0.
+    minimisers; stepped (K,): sums of eta_t+1/2 r(w_t+1); of HF-FOBOS heights (K,): l1 ||h_t||; mean (n_vectors *
+    (d + 1),): of w_t; lengths (T,): ||x_t|| in the norm that the theory's bounds are in; beside_zero: what
+    ``all_weights`` has for u = 0.
     """
 
     penalty: np.ndarray
@@ -77,8 +77,6 @@ class Read:
     after: np.ndarray | None = None
     stepped: np.ndarray | None = None
     heights: np.ndarray | None = None
-    varying: np.ndarray | None = None
-    weights_of_rounds: np.ndarray | None = None
     mean: np.ndarray | None = None
     lengths: np.ndarray | None = None
     beside_zero: np.ndarray | None = None
@@ -92,7 +90,7 @@ class Run:
     included; read: what was read of the weights.
     """
 
-    def __init__(self, runner: Runner | ExactRunner, name: str | None = None):
+    def __init__(self, runner: Runner | ExactSolver, name: str | None = None):
         """name: of the learner in the registry, where this is not the runner's."""
         self.runner = runner
         self.variant = variant_of(name or runner.name, runner.settings)
@@ -238,11 +236,6 @@ class Run:
         r = self.regulariser
         return r is not None and r.truncates
 
-    @property
-    def checks_rounds(self) -> bool:
-        """The inequality of each round is checked: all weights in each round are not too many."""
-        return self.T * self.d <= MOST_STEPS
-
     def penalty_of(self, w: np.ndarray) -> np.ndarray:
         """(K,) t r(w)."""
         r = self.regulariser
@@ -259,8 +252,7 @@ def learner_bytes(run: Run) -> int:
     of_feature, of_round = READ_BYTES
     if run.batch > 1:
         return 24 * n + 16 * T
-    whole = run.theory.reads_all or run.theory.splits
     read = 0
     if r is not None:
-        read = (8 * run.runner.learner.rule.width(True) + of_feature) * n + (of_round if whole else 16) * T
+        read = (8 * run.runner.learner.rule.width(False) + of_feature) * n + (of_round if r.of_each_weight else 16) * T
     return max(run.runner.state_bytes(run.d, T), read) + (8 * n if run.theory.dual_power(run.settings) else 0)

@@ -26,13 +26,11 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.kernels.columns import add_rows, decision_values
-from blocksvm.model.decision_values import decision_pieces, rows_of_piece
 from blocksvm.online.loops import SetTable
 from blocksvm.online.runner import Runner
 from blocksvm.sources.block import Block
 from blocksvm.theory.comparators import FixedWeights
-from blocksvm.theory.rows import ReplayRows
-from blocksvm.theory.run import Run
+from blocksvm.theory.rows import ReplayRows, distances
 from blocksvm.theory.theories import THEORIES
 
 CENTRES = 10  # steps towards the best centre
@@ -46,38 +44,23 @@ def best_of_others(values: np.ndarray, taken: np.ndarray) -> np.ndarray:
 
 
 class Classes(ReplayRows):
-    """``ReplayRows`` of a task, of more than two classes.  sets: the learner's table of them; labelled: w has labels to
-    predict."""
+    """``ReplayRows`` of a task, of more than two classes; scores are 1 - l, squares q."""
 
     solver = MappingProxyType({"multiclass": "crammer-singer"})
-    sets: SetTable | None = None
-    labelled = True
 
     def __init__(self, runner: Runner, *of_rows):
         super().__init__(*of_rows)
         self.n_vectors = runner.n_vectors
 
+    def targets(self, block: Block) -> np.ndarray:
+        return np.ones(block.n_samples, np.int8)
+
     def margins(self, values: np.ndarray, block: Block, rows: np.ndarray | slice, fixed: bool) -> np.ndarray:
-        """1 - l (m,) of these rows of a block by their decision values (m, k), of fixed weights or of a learner."""
         own = np.arange(values.shape[1]) == block.y[rows][:, None]
         return values[own] - best_of_others(values, own)
 
     def squares(self, block: Block) -> np.ndarray:
-        """q (n,)."""
         return 2.0 * block.sq_norms
-
-    def scores(self, w: np.ndarray, bias: float) -> np.ndarray:
-        """1 - l (T,) of fixed w (k * (d + 1),)."""
-        vectors, scores = w.reshape(self.n_vectors, -1), np.empty(self.source.n_samples)
-        for block, order, first in self:
-            of_block = np.empty(block.n_samples)
-            for rows, values in decision_pieces(block.entries, vectors, bias):
-                values = values.T
-                if not self.labelled:
-                    values = distances(values, block.sq_norms[rows][:, None], float(w @ w))
-                of_block[rows] = self.margins(values, block, rows, True)
-            scores[first : first + block.n_samples] = of_block[order]
-        return scores
 
 
 class Sets(Classes):
@@ -88,7 +71,7 @@ class Sets(Classes):
 
     def __init__(self, runner: Runner, member: np.ndarray, *of_rows):
         super().__init__(runner, *of_rows)
-        self.member, self.sets = member, SetTable.of_membership(member)
+        self.member, self.sets = member, SetTable.of(map(np.flatnonzero, member))
 
     def margins(self, values: np.ndarray, block: Block, rows: np.ndarray | slice, fixed: bool) -> np.ndarray:
         own = self.member[block.y[rows]]
@@ -153,11 +136,6 @@ class Unlabelled(Classes):
             yield FixedWeights("the rows' mean" if step == 0 else f"centre {step}", w)
 
 
-def distances(products: np.ndarray, sq_norms: np.ndarray, sq_norm: float) -> np.ndarray:
-    """||u - x|| by <u, x>, ||x||^2 and ||u||^2."""
-    return np.sqrt(np.maximum(0.0, sq_norm - 2.0 * products + sq_norms))
-
-
 def task_of(runner: Runner, member: np.ndarray | None) -> Callable[..., Classes] | None:
     """What makes the rows of the runner's task of what ``ReplayRows`` takes, None of two classes or of numbers; member:
     of sets."""
@@ -167,7 +145,7 @@ def task_of(runner: Runner, member: np.ndarray | None) -> Callable[..., Classes]
         return partial(Sets, runner, member)
     if runner.costs is not None:
         return partial(Costs, runner)
-    return partial(Classes, runner) if runner.n_classes > 2 else None
+    return partial(Classes, runner) if runner.n_vectors > 1 else None
 
 
 def check_task(learner: str, settings: Mapping, what: str, max_rows: int | None) -> None:
@@ -185,25 +163,3 @@ def check_task(learner: str, settings: Mapping, what: str, max_rows: int | None)
         )
     if max_rows is not None:
         raise InputError(f"{option('max_rows')}: with {what} all rows are replayed; leave it out, or split fewer rows")
-
-
-def replay_task(run: Run, tell: Callable[[str], None]) -> Run:
-    """Let the learner run for one epoch."""
-    runner, rows, state = run.runner, run.rows, run.runner.new_state(run.d)
-    step = rows_of_piece(runner.n_vectors)
-    run.y[:] = 1
-    for block, order, first in rows:
-        y = block.y if rows.labelled else np.zeros(block.n_samples)
-        for start in range(0, block.n_samples, step):
-            part = order[start : start + step]
-            values = np.empty((len(part), runner.n_vectors))
-            out = values[:, 0] if runner.rule is None else values
-            runner.learn(block.matrix, y, part, run.d, state, scores=out, sets=rows.sets)
-            if not np.isfinite(values).all():
-                runner.diverged("in the rows learned from")
-            run.scores[first + start : first + start + len(part)] = rows.margins(values, block, part, False)
-        run.sq_norms[first : first + block.n_samples] = rows.squares(block)[order]
-        tell(f"{runner.name}: {first + block.n_samples:,} of {run.T:,} rows")
-    if runner.average:
-        run.read.mean = runner.weights(state, np.empty(runner.n_vectors * (run.d + 1)))
-    return run

@@ -108,9 +108,14 @@ class Regulariser:
     weight: float
 
     @property
+    def of_each_weight(self) -> bool:
+        """It is a sum over the weights: what it has been in each round takes all of them."""
+        return self.kind in ("l1", "heights")
+
+    @property
     def truncates(self) -> bool:
         """It has an l1 norm that counts."""
-        return self.kind in ("l1", "heights") and self.weight > 0.0
+        return self.of_each_weight and self.weight > 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +124,8 @@ class Theory:
 
     mirror: the map that makes it mirror descent; ball: 1 or 2, the norm of the ball that it stays in; regulariser(
     settings): r(w) of its objective, where regret can measure it; passive_aggressive: its step is min(most, hinge /
-    (||x||^2 + slack)) with these two among its numbers; splits: a round is a gradient step, then that of r; reads_all:
-    r needs all weights in each round; bounded_entries: the largest |x_j| of rows are needed.
+    (||x||^2 + slack)) with these two among its numbers; splits: a round is a gradient step, then that of r; steps: a
+    round is a step against the gradient of loss + r; bounded_entries: the largest |x_j| of rows are needed.
     """
 
     mirror: Euclidean | None = None
@@ -128,7 +133,7 @@ class Theory:
     regulariser: Callable[[Mapping], Regulariser | None] = lambda settings: None
     passive_aggressive: bool = False
     splits: bool = False
-    reads_all: bool = False
+    steps: bool = False
     bounded_entries: bool = False
 
     def dual_power(self, settings: Mapping) -> float | None:
@@ -154,7 +159,7 @@ THEORIES = {
     "omd euclidean": Theory(mirror=EUCLIDEAN), "omd p-norm": Theory(mirror=P_NORM),
     "omd entropic": Theory(mirror=ENTROPIC, ball=1),
     "pegasos": Theory(ball=2, regulariser=lambda s: Regulariser("lambda / 2 ||w||^2", "l2", s["lam"])),
-    "subgradient": Theory(regulariser=lambda s: l1_norm(s) if s["l1"] else None, reads_all=True),
+    "subgradient": Theory(regulariser=lambda s: l1_norm(s) if s["l1"] else None, steps=True),
     "fobos l1": Theory(regulariser=l1_norm, splits=True),
     "fobos group": Theory(regulariser=lambda s: Regulariser("group ||w||_2", "norm", s["group"])),
     "hf-fobos": Theory(regulariser=l1_heights, splits=True),

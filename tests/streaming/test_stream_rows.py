@@ -127,7 +127,7 @@ def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, capsys, su
 
 @pytest.mark.parametrize(
     ("options", "what"),
-    [(("--ask", "a.txt"), "--ask needs --query B"),
+    [(("--ask", "a.txt"), "--ask: needs --query, which says"),
      (("--ask", "a.txt", "--query", 1.0, "--learner", "pa,pa1"), "--ask: is for one learner; pa,pa1 are several")],
 )  # fmt: skip
 def test_questions_that_cannot_be(tmp_path, capsys, monkeypatch, options, what):

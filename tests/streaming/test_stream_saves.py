@@ -1,6 +1,4 @@
-"""Saves of streams and their continuation: saves beside the learning, and a pass in two that equals one in one."""
-
-import threading
+"""Saves of streams and their continuation: a pass in two that equals one in one."""
 
 import h5py
 import numpy as np
@@ -14,9 +12,8 @@ from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.descriptions import as_json
 from blocksvm.stream import main
-from blocksvm.streaming import stream_saving
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
-from blocksvm.streaming.stream_saving import StreamSaver, save_stream
+from blocksvm.streaming.stream_saving import save_stream
 
 
 def content(path):
@@ -31,10 +28,11 @@ def content(path):
 
 WAYS = [("pa1", {}), ("arow", {"bits": 6, "bias": 1.0}), ("ogd", {"average": True, "query": 0.4}),
         ("scw1", {"labels": (0.0, 1.0, 2.0), "bias": 0.5}),
-        ("fobos", {"labels": (0.0, 1.0, 2.0), "multiclass": "rest", "average": True, "settings": {"l1": 0.01}}),
-        ("omd", {"bits": 7, "settings": {"mirror": "entropic", "n_features": 50.0}, "average": True}),
+        ("fobos", {"labels": (0.0, 1.0, 2.0), "multiclass": "rest", "settings": {"l1": 0.01}}),
+        ("omd", {"bits": 7, "settings": {"mirror": "entropic", "n_features": 50.0}}),
         ("adagrad-rda", {"settings": {"l1": 0.001}, "average": True}), ("pegasos", {"settings": {"lam": 0.01}}),
-        ("hf-fobos", {"settings": {"l1": 0.01}, "normalize": "l2"})]  # fmt: skip
+        ("hf-fobos", {"settings": {"l1": 0.01}, "normalize": "l2"}), ("pa2", {"targets": "numbers"}),
+        ("pa1", {"targets": "none", "settings": {"epsilon": 0.3, "learn_radius": True}})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("learner", "options"), WAYS)
@@ -112,53 +110,22 @@ def test_a_test_and_a_continued_stream_need_no_more_than_the_model(tmp_path, opt
 
 
 @pytest.mark.parametrize("bits", [None, 6])
-def test_a_save_holds_the_stream_as_it_stood_while_learning_goes_on(tmp_path, monkeypatch, bits):
-    """Each save is held back until the stream has ended: what it writes must not have moved."""
+def test_a_save_holds_the_stream_as_it_stands(tmp_path, bits):
     X, y = growing_rows(seed=12)
     lines = svmlight(X, y).splitlines(keepends=True)
     (tmp_path / "begin").write_text("".join(lines[:200]))
     (tmp_path / "rest").write_text("".join(lines[200:]))  # has further features
     begin, _ = learned(tmp_path / "begin", "scw1", bits=bits, bias=1.0)
     save_stream(tmp_path / "begin.h5", begin)
-    ended = threading.Event()
-    write = stream_saving.save_stream
-
-    def held_back(path, stream, overwrite):
-        assert ended.wait(60)
-        write(path, stream, overwrite)
-
-    monkeypatch.setattr(stream_saving, "save_stream", held_back)
-    with StreamSaver(tmp_path / "saved.h5") as saver:
-        settings = StreamSettings("scw1", bits=bits, bias=1.0, save_every=200)
-        stream = StreamPass(settings, on_save=saver.save)
-        assert stream.features.holds_copy
-        assert stream.run([str(tmp_path / "begin"), str(tmp_path / "rest")])
-        assert stream.rows == 300
-        assert not (tmp_path / "saved.h5").exists()
-        ended.set()
+    settings = StreamSettings("scw1", bits=bits, bias=1.0, save_every=200)
+    stream = StreamPass(settings, on_save=lambda stream: save_stream(tmp_path / "saved.h5", stream))
+    assert stream.run([str(tmp_path / "begin"), str(tmp_path / "rest")])
+    assert stream.rows == 300
     assert content(tmp_path / "saved.h5") == content(tmp_path / "begin.h5")
 
 
-def test_the_stream_waits_for_a_save_where_memory_has_no_room_for_a_copy(tmp_path):
-    X, y = random_rows(n=60, d=15, seed=13)
-    text = text_of(tmp_path, X, y)
-    saves = []
-    with StreamSaver(tmp_path / "m.h5") as saver:
-
-        def save(stream):
-            saver.save(stream)
-            saves.append((stream.rows, saver.thread is None, describe_model(tmp_path / "m.h5").n_samples))
-
-        settings = StreamSettings("pa1", bits=20, save_every=20, memory=28_000_000)
-        stream = StreamPass(settings, on_save=save)
-        assert not stream.features.holds_copy
-        assert stream.run([str(text)])
-    assert saves == [(20, True, 20), (40, True, 40), (60, True, 60)]
-    assert StreamPass(StreamSettings("pa1", bits=20, save_every=20, memory=48_000_000)).features.holds_copy
-
-
 def test_what_a_save_runs_into_is_told(tmp_path):
-    X, y = random_rows(n=60, d=15, seed=13)
-    text = text_of(tmp_path, X, y)
-    with pytest.raises(InputError, match="gone has vanished"), StreamSaver(tmp_path / "gone" / "m.h5") as saver:
-        StreamPass(StreamSettings("pa1", save_every=20), on_save=saver.save).run([str(text)])
+    text = text_of(tmp_path, *random_rows(n=60, d=15, seed=13))
+    stream = StreamPass(StreamSettings("pa1", save_every=20), on_save=lambda s: save_stream(tmp_path / "gone" / "m", s))
+    with pytest.raises(InputError, match="gone has vanished"):
+        stream.run([str(text)])

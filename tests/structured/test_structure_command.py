@@ -11,7 +11,7 @@ from blocksvm import info, structure
 from blocksvm.base.errors import InputError
 from blocksvm.structured.candidates import corpus_bleu
 from blocksvm.structured.lattices import WORDS
-from blocksvm.structured.model import load_structured
+from blocksvm.structured.tasks import load_structured
 
 
 @pytest.fixture(scope="module")

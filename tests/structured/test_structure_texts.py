@@ -26,10 +26,7 @@ CASES = [
     ("I-NP I-NP O I-VP", [(0, 2, "NP"), (3, 4, "VP")]),  # a chunk may begin with I
     ("B-NP B-NP I-VP", [(0, 1, "NP"), (1, 2, "NP"), (2, 3, "VP")]),  # another type is another chunk
     ("O O", []),
-    ("B-NP I-NP E-NP E-NP I-NP", [(0, 3, "NP"), (3, 4, "NP"), (4, 5, "NP")]),
     ("B-X-Y I-X-Y", [(0, 2, "X-Y")]),
-    ("-NP -NP O -NP -VP", [(0, 2, "NP"), (3, 4, "NP"), (4, 5, "VP")]),  # no tag: only the type tells chunks apart
-    ("[-NP ]-NP [-NP", [(0, 1, "NP"), (1, 2, "NP"), (2, 3, "NP")]),  # each is a chunk
 ]
 
 

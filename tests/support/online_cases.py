@@ -6,6 +6,8 @@ import numpy as np
 import scipy.sparse
 from support.plain_learners import plain_runner
 
+from blocksvm.online import get_learner
+
 LOSSES = ("hinge", "perceptron", "squared-hinge", "logistic", "squared", "epsilon-insensitive")  # of classes
 # name -> settings to try
 CASES = {
@@ -44,6 +46,10 @@ CASES = {
     "nag": [{}, {"loss": "squared-hinge", "step": 0.1}, {"loss": "squared"}, {"loss": "logistic", "step": 2.0}],
     "auto": [{}],
 }  # fmt: skip
+
+
+def has_mean(name, case) -> bool:
+    return "average" in get_learner(name).of(case).takes
 
 
 def rows(n=250, d=30, seed=0, density=0.2):

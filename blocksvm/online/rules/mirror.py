@@ -10,8 +10,7 @@ p-norm, p >= 2 (Gentile, Machine Learning 2003):
     w_j = eta sign(theta_j) |theta_j|^(p-1) / ||theta||_p^(p-2)
 
 The last two are w_j = factor f(theta_j) with a factor that all features share.  The numbers of a feature are
-f(theta_j), theta_j and its term of the sum in the factor; for an average there are two more, with which sum_t w_{t+1} =
-total + sum f - lagged, as in gradient.py.
+f(theta_j), theta_j and its term of the sum in the factor.
 """
 
 from collections.abc import Mapping
@@ -23,21 +22,18 @@ from blocksvm.kernels import inlined, with_parts
 from blocksvm.kernels.rows import value_at
 from blocksvm.online.learner import LARGEST, LOSS, STEP, Setting, Settings, positive
 from blocksvm.online.memory import layout, parameters, unsigned
-from blocksvm.online.rule_parts import averages, derivative_at
+from blocksvm.online.rule_parts import LAST_ALONE, derivative_at
 from blocksvm.online.rules.gradient import OGD, scaled_current, scaled_score
 
-COLUMN = layout("value", "theta", "part", averaging=("lagged", "total"))
+COLUMN = layout("value", "theta", "part")
 AT = unsigned(COLUMN)
-# total: Z or ||theta||_p^p in units of the shift; peak: its largest value since it was last recomputed; sum: of the
-# factors
-SCALAR = layout("rounds", "total", "peak", "shift", "sum")
+# total: Z or ||theta||_p^p in units of the shift; peak: its largest value since it was last recomputed
+SCALAR = layout("rounds", "total", "peak", "shift")
 PARAMETER = parameters("radius", "p", "n_features", "rate")  # rate: of the entropic map the step, else 1
 
 RENEW = 1 << 16  # rounds after which the total, which drifts by rounding, is recomputed
-# Exponents may exceed the shift by this; by less with averages, which are differences of numbers in its units.
-HEADROOM, HEADROOM_AVERAGED = 30.0, 5.0
-# The p-norm's |theta| may exceed the shift by this factor, and by less for a large p: powers of it must not overflow,
-# and of averages, differences of numbers in its units, they must not be larger than e^5 either.
+HEADROOM = 30.0  # by which exponents may exceed the shift
+# The p-norm's |theta| may exceed the shift by this factor, and by less for a large p: powers of it must not overflow.
 POWER_HEADROOM, LARGEST_POWER = 1024.0, 300.0
 FADED = 0.25  # below this fraction of its peak the total, then a difference of large numbers, is recomputed
 
@@ -71,8 +67,7 @@ def entropic_factor(scalars, parameters):
 @inlined
 def entropic_most(scalars, parameters):
     """The largest |theta| that the current shift allows."""
-    headroom = HEADROOM_AVERAGED if averages(parameters) else HEADROOM
-    return (scalars[SCALAR.shift] + headroom) / parameters[PARAMETER.step]
+    return (scalars[SCALAR.shift] + HEADROOM) / parameters[PARAMETER.step]
 
 
 @inlined
@@ -101,8 +96,7 @@ def power_factor(scalars, parameters):
 
 @inlined
 def power_most(scalars, parameters):
-    power = HEADROOM_AVERAGED if averages(parameters) else LARGEST_POWER
-    return scalars[SCALAR.shift] * min(POWER_HEADROOM, np.exp(power / parameters[PARAMETER.p]))
+    return scalars[SCALAR.shift] * min(POWER_HEADROOM, np.exp(LARGEST_POWER / parameters[PARAMETER.p]))
 
 
 # -- the learner's functions, in which ``functions_of`` replaces those of a map
@@ -110,23 +104,9 @@ def power_most(scalars, parameters):
 value_of, others, factor_of, most_of = entropic_value, entropic_others, entropic_factor, entropic_most
 
 
-@inlined
-def close_average(memory):
-    """Move the sum for the average so far into each feature's total, before the shift changes."""
-    columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    if averages(parameters) and scalars[SCALAR.sum] != 0.0:
-        for place in range(0, columns.shape[0], width):
-            columns[place + COLUMN.total] += (
-                scalars[SCALAR.sum] * columns[place + COLUMN.value] - columns[place + COLUMN.lagged]
-            )
-            columns[place + COLUMN.lagged] = 0.0
-        scalars[SCALAR.sum] = 0.0
-
-
 def settle(memory):
     """Recompute the total in units of a new shift, the largest |rate theta|."""
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
-    close_average(memory)
     largest = 0.0
     for place in range(0, columns.shape[0], width):
         largest = max(largest, abs(parameters[PARAMETER.rate] * columns[place + COLUMN.theta]))
@@ -168,12 +148,9 @@ def update(row, y, z, importance, memory):
                 after = before - g * value_at(values, k)
                 value, part = value_of(after, scalars, parameters)
                 change += part - (columns[place + AT.part] if before != 0.0 else unseen)
-                if averages(parameters):
-                    columns[place + AT.lagged] += scalars[SCALAR.sum] * (value - columns[place + AT.value])
                 columns[place + AT.value], columns[place + AT.theta], columns[place + AT.part] = value, after, part
             scalars[SCALAR.total] += change
         else:
-            close_average(memory)
             for k in range(start, stop):
                 columns[np.uint64(indices[k]) * width_of + AT.theta] -= g * value_at(values, k)
         scalars[SCALAR.peak] = max(scalars[SCALAR.peak], scalars[SCALAR.total])
@@ -181,21 +158,14 @@ def update(row, y, z, importance, memory):
             settle(memory)
     if scalars[SCALAR.rounds] % RENEW == 0.0:
         settle(memory)
-    scalars[SCALAR.sum] += factor_of(scalars, parameters)
-
-
-def mean(j, memory):
-    columns, width, scalars = memory.columns, memory.width, memory.scalars
-    total = columns[j * width + COLUMN.total] + scalars[SCALAR.sum] * columns[j * width + COLUMN.value]
-    return (total - columns[j * width + COLUMN.lagged]) / max(1.0, scalars[SCALAR.rounds])
 
 
 def functions_of(name: str, value, others, factor, most) -> dict:
-    """The learner's four functions, with these of a map."""
+    """The learner's functions, with these of a map; it has no mean."""
     parts = {"value_of": value, "others": others, "factor_of": factor, "most_of": most}
     parts |= with_parts(name, parts, settle)
     score, changed, current = with_parts(name, parts, scaled_score, update, scaled_current).values()
-    return {"score": score, "update": changed, "current": current, "mean": inlined(mean)}
+    return {"score": score, "update": changed, "current": current, "mean": current}
 
 
 # -- the learner, whose map chooses the functions
@@ -236,7 +206,7 @@ ENTROPIC_MAP = MAPPED.like(
     settings=Settings((LOSS, MIRROR, STEP, BALL, N_FEATURES)),
     **functions_of("entropic", entropic_value, entropic_others, entropic_factor, entropic_most),
     columns=COLUMN, scalars=SCALAR, parameters=PARAMETER, numbers=lambda settings: {"p": 0.0, "rate": settings["step"]},
-    initial=lambda settings: {}, complete=all_counted,
+    initial=lambda settings: {}, complete=all_counted, takes=LAST_ALONE,
 )  # fmt: skip
 P_NORM_MAP = ENTROPIC_MAP.like(
     settings=Settings((LOSS, MIRROR, STEP, P)),
@@ -245,5 +215,6 @@ P_NORM_MAP = ENTROPIC_MAP.like(
 )  # fmt: skip
 OMD = MAPPED.like(
     settings=Settings((LOSS, MIRROR, STEP, BALL, P, N_FEATURES)),
+    takes=LAST_ALONE,
     variants={"euclidean": EUCLIDEAN, "entropic": ENTROPIC_MAP, "p-norm": P_NORM_MAP},
 )

@@ -8,9 +8,8 @@ Subgradient on loss + l1 ||w||_1 (the same paper, eq. 6): w -= eta_t (g_t + l1 s
 
 Thresholds add up: with w = scale v (the scale has the divisions) and the cumulative penalty S_t = sum_s eta_s l1 /
 scale_{s-1}, a feature brought up to date at the end of round r becomes soft(v, (S_t - S_r) h_j).  Its numbers are v,
-S_r (``applied``: the part of S already applied), the sum of |eta g|^p (of p other than 1, 2, 3 its p-th root, which
-neither overflows nor vanishes), and for an average also r and the sum of w so
-far, from a table of the rounds since S was last reset to 0.
+S_r (``applied``: the part of S already applied), and the sum of |eta g|^p (of p other than 1, 2, 3 its p-th root, which
+neither overflows nor vanishes).
 """
 
 import math
@@ -21,14 +20,12 @@ from blocksvm.kernels import inlined
 from blocksvm.kernels.rows import value_at
 from blocksvm.online.learner import DECAY, L1, LOSS, STEP, Learner, Rule, Setting, Settings, not_negative, positive
 from blocksvm.online.memory import layout, parameters, unsigned
-from blocksvm.online.rule_parts import ROUNDS, averages, derivative_at, eta_at, is_small, lazy, soft
+from blocksvm.online.rule_parts import LAST_ALONE, ROUNDS, derivative_at, eta_at, is_small, lazy, soft
 from blocksvm.online.rules.gradient import GROUP, GROUPED
 
-COLUMN = layout("v", "applied", "powers", averaging=("round", "sum"))
+COLUMN = layout("v", "applied", "powers")
 AT = unsigned(COLUMN)
-SCALAR = layout("rounds", "scale", "penalty", "base")  # penalty: S_t; base: the round in which S was reset
-TABLE = len(SCALAR)  # the scalars from here on: for each round since the base S, sum of scale, sum of scale * S
-PERIOD = 1 << 15  # rounds of the table, after which every feature is brought up to date
+SCALAR = layout("rounds", "scale", "penalty")  # penalty: S_t
 # p: 0 for FOBOS; ahead: 1 where round t's threshold has the step of round t + 1
 PARAMETER = parameters("l1", "l2", "p", "cap", "ahead")
 IDLE = layout("weight", "round", averaging=("sum",))  # columns of subgradient
@@ -68,45 +65,6 @@ def raised_to(total, a, p):
 
 
 @inlined
-def idle_sum(v, h, before, since, scalars):
-    """The sum of w over the rounds after ``since`` (counted from the base), in which only thresholds applied to v."""
-    now = np.int64(scalars[SCALAR.rounds] - scalars[SCALAR.base])
-    # the last round m in which v is not yet 0: S_m - S_r < |v| / h
-    low, high = since, now
-    limit = before + (abs(v) / h if h > 0.0 else np.inf)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if scalars[TABLE + 3 * middle] < limit:
-            low = middle
-        else:
-            high = middle - 1
-    first, last = TABLE + 3 * since, TABLE + 3 * low
-    total = (abs(v) + h * before) * (scalars[last + 1] - scalars[first + 1]) - h * (
-        scalars[last + 2] - scalars[first + 2]
-    )
-    return total if v > 0.0 else -total
-
-
-@inlined
-def fobos_idle(place, memory):
-    """(w_j, its sum over the rounds since feature j was up to date)."""
-    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
-    v, h, before = columns[place + AT.v], height(columns[place + AT.powers], parameters), columns[place + AT.applied]
-    total = 0.0
-    if averages(parameters) and v != 0.0:
-        total = idle_sum(v, h, before, np.int64(columns[place + AT.round]), scalars)
-    return scalars[SCALAR.scale] * soft(v, (scalars[SCALAR.penalty] - before) * h), total
-
-
-@inlined
-def add_idle(place, memory):
-    """Add to a feature's sum for the average the rounds since it was brought up to date."""
-    _, total = fobos_idle(place, memory)
-    memory.columns[place + AT.sum] += total
-    memory.columns[place + AT.round] = memory.scalars[SCALAR.rounds] - memory.scalars[SCALAR.base]
-
-
-@inlined
 def thresholded(place, columns, penalty, p, cap):
     """v with the thresholds up to the last round."""
     h = height_at(columns[place + AT.powers], p, cap)
@@ -118,9 +76,6 @@ def fobos_score(row, memory):
     indices, values, start, stop = row
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
-    if averages(parameters):
-        for k in range(start, stop):
-            add_idle(np.uint64(indices[k]) * width, memory)
     penalty, p, cap = scalars[SCALAR.penalty], parameters[PARAMETER.p], parameters[PARAMETER.cap]
     z = 0.0
     for k in range(start, stop):
@@ -139,14 +94,18 @@ def reset(memory):
     scale, penalty = scalars[SCALAR.scale], scalars[SCALAR.penalty]
     p, cap = parameters[PARAMETER.p], parameters[PARAMETER.cap]
     for place in range(np.uint64(0), np.uint64(columns.shape[0]), np.uint64(width)):
-        if averages(parameters):
-            add_idle(place, memory)
-            columns[place + AT.round] = 0.0
         columns[place + AT.v] = scale * thresholded(place, columns, penalty, p, cap)
         columns[place + AT.applied] = 0.0
     scalars[SCALAR.scale] = 1.0
     scalars[SCALAR.penalty] = 0.0
-    scalars[SCALAR.base] = scalars[SCALAR.rounds]
+
+
+@inlined
+def fobos_current(j, memory):
+    place = np.uint64(j) * np.uint64(memory.width)
+    scalars, parameters = memory.scalars, memory.parameters
+    p, cap = parameters[PARAMETER.p], parameters[PARAMETER.cap]
+    return scalars[SCALAR.scale] * thresholded(place, memory.columns, scalars[SCALAR.penalty], p, cap)
 
 
 @inlined
@@ -162,12 +121,6 @@ def fobos_update(row, y, z, importance, memory):
     after = scale / (1.0 + half * parameters[PARAMETER.l2])
     scalars[SCALAR.scale] = after
     scalars[SCALAR.penalty] += threshold
-    rounds = np.int64(scalars[SCALAR.rounds] - scalars[SCALAR.base])
-    if averages(parameters):
-        entry = TABLE + 3 * rounds
-        scalars[entry] = scalars[SCALAR.penalty]
-        scalars[entry + 1] = scalars[entry - 2] + after
-        scalars[entry + 2] = scalars[entry - 1] + after * scalars[SCALAR.penalty]
     move = -eta * derivative_at(z, y, importance, memory)
     if move != 0.0:
         penalty, p, cap = scalars[SCALAR.penalty], parameters[PARAMETER.p], parameters[PARAMETER.cap]
@@ -181,12 +134,7 @@ def fobos_update(row, y, z, importance, memory):
                 columns[place + AT.powers] = powers
             columns[place + AT.v] = soft(columns[place + AT.v] + change / scale, threshold * height_at(powers, p, cap))
             columns[place + AT.applied] = penalty
-        if averages(parameters):
-            for k in range(start, stop):
-                place = np.uint64(indices[k]) * width
-                columns[place + AT.round] = np.float64(rounds)
-                columns[place + AT.sum] += after * columns[place + AT.v]
-    if (averages(parameters) and rounds == PERIOD) or is_small(after, parameters):
+    if is_small(after, parameters):
         reset(memory)
 
 
@@ -239,7 +187,7 @@ ON_L1 = SUBGRADIENT.like(
     "fobos", "forward-backward splitting: a gradient step, then the threshold of l1 and the shrinking of l2",
     "fobos --l1 1e-4", "Duchi, Singer, JMLR 2009",
     settings=Settings((LOSS, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS)), score=fobos_score, update=fobos_update,
-    **lazy("fobos", fobos_idle, COLUMN), columns=COLUMN, scalars=SCALAR, table=3 * (PERIOD + 1),
+    current=fobos_current, mean=fobos_current, columns=COLUMN, scalars=SCALAR, takes=LAST_ALONE,
     numbers=lambda settings: {"p": 0.0, "cap": math.inf, "ahead": float(settings["half_steps"] == "next")},
     initial=lambda settings: {"scale": 1.0},
 )  # fmt: skip
