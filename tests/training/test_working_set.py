@@ -172,6 +172,35 @@ def test_members_are_those_of_the_plain_rule_and_hold_the_rows(seed):
         ours.end_reading()
 
 
+@pytest.mark.slow
+@given(strategies.integers(0, 2**32 - 1))
+def test_a_set_that_is_chosen_anew_is_the_same_if_the_reading_was_broken_off(seed):
+    """The same rows in the same slots, so that passes over them have the same order."""
+    rng = np.random.default_rng(seed)
+    source = Matrix(*random_rows(n=60, d=20, seed=seed % 1000), chunk_rows=np.arange(0, 60, 5))
+    n_bytes = int(rng.integers(1200, 6000))
+    made = WorkingSet(source, n_bytes)
+    blocks = [source.read_block(np.array([k]), None) for k in range(12)]
+    shares = rng.choice([-1.0, 0.0, 0.5, 1.0, 3.0], (4, 60))
+
+    def read(reset: bool, share, n_blocks: int):
+        made.begin_reading(reset)
+        for block in blocks[:n_blocks]:
+            made.offer(block, share[block.rows])
+
+    for share in shares[:3]:
+        read(False, share, 12)
+    before = {name: array.copy() for name, array in made.saved().items()}
+    read(True, shares[3], 12)
+    wanted = {name: array.copy() for name, array in made.saved().items()}
+    for stopped in range(1, 13):
+        made = WorkingSet(source, n_bytes)
+        made.restore(before, iter(blocks))
+        read(True, shares[3], stopped)
+        read(True, shares[3], 12)
+        assert all(np.array_equal(array, wanted[name]) for name, array in made.saved().items())
+
+
 def test_a_saved_set_of_other_rows_is_refused(rows):
     source = Matrix(*rows, chunk_rows=CHUNK_ROWS)
     made = WorkingSet(source, 20_000)
