@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import sklearn
+from sklearn.model_selection import GridSearchCV
 from support.training_cases import make_store, random_rows
 
 from blocksvm.base.errors import InputError
@@ -75,6 +76,12 @@ def test_a_callback_ends_a_fit_which_is_certified_then_and_sees_one_that_fails_t
     with pytest.raises(InputError, match="C"):
         LinearSVC(C=-1.0).set_callbacks(recorder := Recorder()).fit(X, Y)
     assert recorder.told == [("setup", "fit", 0), ("begin", "fit", 0), ("teardown", "fit", 0)]
+
+
+def test_the_callback_of_a_search_sees_all_iterations():
+    search = GridSearchCV(OnlineClassifier("arow", max_iter=3), {"r": [0.1, 1.0]}, cv=2)
+    search.set_callbacks(recorder := Recorder()).fit(X, Y)
+    assert [one for one in recorder.told if one[1] == "iteration"] == 5 * of_fit(3)[2:-2]
 
 
 def test_scikit_learns_own_callbacks_work(capsys):

@@ -1,11 +1,14 @@
-"""Online learners with a kernel: against the definition and the learners of features; budgets, memory, the way from a
-store to predictions."""
+"""Online learners with a kernel: against the definition, the learners of features, a numerical optimiser; budgets,
+memory, the way from a store to predictions."""
 
 import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
+from scipy.optimize import minimize
 from support.training_cases import make_store, run_in_process, stop_after, svmlight, train
 
 from blocksvm.api.fit import fit
@@ -202,6 +205,55 @@ def test_weights_of_rows_and_classes():
     assert state["tally"][MISTAKES] == (y * scores <= 0.0).sum()
     with pytest.raises(InputError, match="kernel-pa: does not support weights of rows"):
         fit(sparse_rows(X), y, sample_weight=weights, learner="kernel-pa", **RBF)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["kernel-pa1", "kernel-pa2"])
+def test_a_projected_step_minimises_what_it_stands_for(name):
+    """||w' - w||^2 / 2 + C l(w')^power over w' = w + sum_p b_p phi(z_p): by a general solver over all b."""
+    X, y = rows(n=40, seed=5)
+    C, budget, kernel = 0.8, 6, plain_kernel(RBF)
+    own = {"learner": name, "C": C, "order": "stored", "budget": budget} | RBF
+    tried = 0
+    for n in range(20, 40):
+        before, after = (train(Matrix(sparse_rows(X[:k]), y[:k]), **own).loop.state for k in (n, n + 1))
+        members = np.flatnonzero(before["places"])
+        assert len(members) == budget
+        K = np.array([[kernel(u, v) for v in X[members]] for u in X[members]])
+        k, a = np.array([kernel(z, X[n]) for z in X[members]]), before["coefficients"][members]
+        power = 1 if name == "kernel-pa1" else 2
+
+        def objective(b, K=K, k=k, a=a, i=n, power=power):
+            return 0.5 * b @ K @ b + C * max(0.0, 1.0 - y[i] * (k @ (a + b))) ** power
+
+        moved = after["coefficients"][members] - a
+        close = {"maxiter": 6000, "fatol": 1e-14, "xatol": 1e-9} if power == 1 else {"gtol": 1e-7}
+        method = "Nelder-Mead" if power == 1 else "BFGS"
+        found = minimize(objective, np.zeros(budget), method=method, options=close)
+        assert objective(moved) <= found.fun + 1e-9
+        tried += bool(moved.any())
+    assert tried >= 5
+
+
+@pytest.mark.slow
+@given(seed=st.integers(0, 2**32 - 1), C=st.sampled_from([0.05, 1.0, 20.0]))
+def test_the_bounds_hold_in_the_space_of_the_kernel(seed, C):
+    """With ||phi(x)|| = 1 (rbf), u any combination: of PA-I mistakes <= max(1, 1/C)(||u||^2 + 2C sum l*) (Crammer 2006,
+    Theorem 4), of the perceptron mistakes - sum l* <= ||u|| sqrt(mistakes)."""
+    rng = np.random.default_rng(seed)
+    X, y = rows(n=50, seed=seed % 991)
+    b = rng.normal(size=50) * rng.uniform(0.0, 3.0) + (y if rng.random() < 0.5 else 0.0)
+    K = np.array([[plain_kernel(RBF)(u, v) for v in X] for u in X])
+    best, norm = np.maximum(0.0, 1.0 - y * (K @ b)), float(b @ K @ b)
+    source = Matrix(sparse_rows(X), y)
+    tally = {
+        name: train(source, learner=name, order="stored", **more, **RBF).loop.state["tally"]
+        for name, more in (("kernel-pa1", {"C": C}), ("kernel-perceptron", {}))
+    }
+    slack = 1.0 + 1e-9
+    assert tally["kernel-pa1"][MISTAKES] <= max(1.0, 1.0 / C) * (norm + 2.0 * C * best.sum()) * slack
+    mistakes = tally["kernel-perceptron"][MISTAKES]
+    assert mistakes - best.sum() <= np.sqrt(norm * mistakes) * slack
 
 
 def test_out_of_core_within_the_memory(tmp_path):

@@ -113,6 +113,15 @@ def test_one_learner_a_class_on_sets():
     assert list(said) == [tuple(np.flatnonzero(row)) for row in X @ W.T > 0.0]
 
 
+def test_sets_of_one_are_single_labels(store):
+    X, sets = given_sets()
+    single = np.array([own[0] if own else 3 for own in sets])
+    matrix = scipy.sparse.csr_matrix(X.astype(np.float32))
+    alone = fit(matrix, single, learner="pa1", order="stored")
+    as_sets = fit(matrix, [{c} for c in single.tolist()], learner="pa1", order="stored")
+    assert np.array_equal(alone.model.weights, as_sets.model.weights)
+
+
 def test_from_text_to_rankings(store, tmp_path, capsys, succeeds):
     X, sets = given_sets()
     W, loss, mistakes, _ = ranked("pa1", 0.05, X, sets)

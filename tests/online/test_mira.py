@@ -1,9 +1,12 @@
-"""MIRA of Crammer and Singer (2003): the step against a numerical optimiser, and from text to model."""
+"""MIRA of Crammer and Singer (2003): the step against a numerical optimiser, what it never does, and from text to
+model."""
 
 import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
 from support.online_cases import agree, csr, rows
 from support.plain_learners import plain_runner
 from support.training_cases import svmlight, train
@@ -18,6 +21,9 @@ from blocksvm.stream import main as stream_main
 pytestmark = pytest.mark.usefixtures("plain_loops")
 
 D, K = 5, 4
+
+
+numbers = st.integers(-20, 20).map(lambda n: n / 8.0)
 
 
 def after(W, x, c):
@@ -47,6 +53,36 @@ def test_a_step_is_that_of_a_numerical_optimiser(seed):
     )
     assert found.success
     np.testing.assert_allclose(after(W, x, c) - W, np.outer(found.x, x), atol=1e-6)
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.lists(numbers, min_size=D, max_size=D), min_size=3, max_size=3),
+    st.lists(numbers, min_size=D, max_size=D),
+    st.integers(0, 2),
+)
+def test_a_step_meets_the_conditions_of_its_minimum(W, x, c):
+    """Feasible; a wrong class of a score below the right one's is left alone; no feasible exchange with the right class
+    is shorter; the norm does not grow."""
+    W, x = np.array(W), np.array(x)
+    new = after(W, x, c)
+    q = x @ x
+    if q == 0.0:
+        assert np.array_equal(new, W)
+        return
+    tau, scores = (new - W) @ x / q, W @ x
+    own = np.arange(3) == c
+    assert tau.sum() == pytest.approx(0.0, abs=1e-9)
+    assert (tau <= own + 1e-9).all()
+    assert (tau[~own] <= 1e-9).all()
+    assert (np.abs(tau[scores < scores[c] - 1e-6]) <= 1e-9).all()
+    gradient = new @ x  # equal among those that may still move, not above elsewhere
+    free = tau < own - 1e-9
+    if free.any():
+        theta = gradient[free].mean()
+        np.testing.assert_allclose(gradient[free], theta, atol=1e-7)
+        assert (gradient <= theta + 1e-7).all()
+    assert np.linalg.norm(new) <= np.linalg.norm(W) + 1e-9
 
 
 def test_the_first_row_with_entries_makes_the_start():

@@ -1,4 +1,4 @@
-"""The online learners' loops: definitions, prototypes, blocks of any size, sampled labels, refusals."""
+"""The online learners' loops: means, definitions, prototypes, blocks of any size, sampled labels, refusals."""
 
 import math
 from functools import partial
@@ -18,6 +18,24 @@ from blocksvm.testing import check_learner
 pytestmark = pytest.mark.slow
 EACH = [(name, case) for name, cases in CASES.items() for case in cases]
 ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in EACH]
+
+
+@pytest.mark.parametrize(("name", "case"), EACH, ids=ids)
+def test_the_mean_is_that_of_the_weights_after_each_row(name, case):
+    """Of weights that are brought up to date, and totals that are summed, only when a row has the feature."""
+    d = 30
+    X, y = rows(n=100, d=d)
+    known = {"n_features": d}
+    average = has_mean(name, case)
+    runner = plain_runner(name, case, known, average=average)
+    state, scores, found = runner.new_state(d), np.empty(len(y)), np.empty(d + 1)
+    total, dense = 0.0, LEARNERS[name](d, **case)
+    for epoch in (1, 2):
+        before, last, mean = run(dense, X, y)
+        total = total + mean
+        runner.learn(csr(X), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, state, scores=scores)
+        agree(scores, before)
+        agree(runner.weights(state, found)[:d], total / epoch if average else last)  # and reading them changes nothing
 
 
 @pytest.mark.parametrize("name", [name for name in LEARNERS if name not in ("mira", "perceptron-bias")])

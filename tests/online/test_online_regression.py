@@ -1,15 +1,17 @@
-"""Online learners of numbers: means, and the way from text or a store to predictions."""
+"""Online learners of numbers: closed forms against a numerical optimiser, means, and the way from text or a
+store to predictions."""
 
 import json
 
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.optimize import minimize_scalar
 from support.online_cases import agree, csr, has_mean
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import plain_runner, run
 from support.stream_cases import learned, text_of, weights_by_id
-from support.training_cases import make_store, run_in_process, svmlight
+from support.training_cases import make_store, run_in_process, svmlight, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -18,6 +20,7 @@ from blocksvm.model.model_file import load_model
 from blocksvm.online import LEARNERS, get_learner
 from blocksvm.online.loops import LOSS_SUM, SQUARED_ERRORS
 from blocksvm.predict import main as predict
+from blocksvm.sources.matrix import Matrix
 from blocksvm.stream import main as stream_main
 from blocksvm.streaming.stream_saving import save_stream
 from blocksvm.train import main as train_main
@@ -80,6 +83,68 @@ def test_the_mean_and_what_was_suffered_are_those_of_each_row(name, case):
     suffered = tube if name.startswith("pa") else losses[case.get("loss", "squared")]
     assert state.tally[LOSS_SUM] == pytest.approx(suffered.sum(), rel=1e-9)
     assert state.tally[SQUARED_ERRORS] == pytest.approx((apart**2).sum(), rel=1e-9)
+
+
+def best_step(w, x, y, epsilon, weight, power):
+    """a of the least a^2 ||x||^2 / 2 + weight l(w + a x)^power, numerically."""
+
+    def objective(a):
+        loss = max(0.0, abs((w + a * x) @ x - y) - epsilon)
+        return 0.5 * a * a * (x @ x) + weight * loss**power
+
+    return minimize_scalar(objective, bracket=(-1.0, 1.0), options={"xtol": 1e-12}).x
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_a_step_minimises_what_it_stands_for(kind):
+    """PA: ||w' - w||^2 / 2 least such that the loss is 0; PA-I: + C l(w'); PA-II: + C l(w')^2; along x."""
+    rng = np.random.default_rng(kind)
+    name, C, epsilon = ("pa", "pa1", "pa2")[kind], 0.3, 0.2
+    for _ in range(20):
+        x, w, y = rng.standard_normal(5), rng.standard_normal(5), 4.0 * rng.standard_normal()
+        runner = plain_runner(name, {"epsilon": epsilon} | ({"C": C} if kind else {}), {}, targets="numbers")
+        state = runner.new_state(5)
+        state.columns[:5] = w
+        runner.learn(csr(x[None], np.float64), np.array([y]), np.zeros(1, np.int32), 5, state)
+        moved = float((state.columns[:5] - w) @ x / (x @ x))
+        # a large weight makes the constraint hold
+        found = best_step(w, x, y, epsilon, 1e7 if kind == 0 else C, 2 if kind == 2 else 1)
+        assert moved == pytest.approx(found, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["pa1", "nag", "adagrad-rda"])
+def test_any_blocks_learn_the_same(name):
+    X, y = numbers(n=70, seed=1)
+    expected = run(PLAIN[name](30, targets="numbers"), X, y, epochs=2)[1]
+    found = []
+    for rows_a_chunk, blocks in ((1, 1), (7, 2), (70, None)):
+        # float32, for which the kernels are compiled already
+        source = Matrix(scipy.sparse.csr_matrix(X, dtype=np.float32), y, chunk_rows=np.arange(0, 70, rows_a_chunk))
+        trained = train(source, solver=name, order="stored", max_outer=2, block_chunks=blocks, targets="numbers")
+        found.append(trained.w)
+        np.testing.assert_allclose(trained.w[:-1], expected, rtol=1e-9, atol=1e-9)
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+    last = trained.outer()[-1]
+    assert last["mistakes"] is None
+    assert last["squared_errors"] > 0.0
+    z = scipy.sparse.csr_matrix(X) @ trained.w[:-1]
+    assert trained.result.certificate.rmse == pytest.approx(np.sqrt(np.square(z - y).mean()), rel=1e-12)
+    assert trained.result.certificate.accuracy is None
+
+
+def test_a_stream_and_training_in_stored_order_agree(tmp_path):
+    X, y = numbers(n=200, seed=2)
+    X = scipy.sparse.csr_matrix(X)
+    stream, reports = learned(text_of(tmp_path, X, y), "nag", targets="numbers", bias=0.5, average=True)
+    save_stream(tmp_path / "stream.h5", stream)
+    trained = train(Matrix(X, y), solver="nag", order="stored", targets="numbers", bias=0.5, average=True)
+    found, model = weights_by_id(tmp_path / "stream.h5", 31)
+    np.testing.assert_allclose(found[1:], trained.w[:-1], rtol=1e-6, atol=1e-7)  # the text's ids count from 1
+    assert model.labels == ()
+    assert reports[-1].squared_errors == pytest.approx(trained.outer()[-1]["squared_errors"], rel=1e-6)
+    assert reports[-1].mistakes is None
+    assert reports[-1].label == pytest.approx(y[-1])
 
 
 def test_a_stream_goes_on_from_numbers_and_weights_count(tmp_path):

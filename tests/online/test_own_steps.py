@@ -74,6 +74,12 @@ def test_weights_are_those_of_the_definition(loss):
 # Coins
 
 
+def test_the_unit_of_a_feature_does_not_matter():
+    X, y = rows(n=150, d=12, seed=3)
+    units = 2.0 ** np.random.default_rng(1).integers(-20, 20, 12)
+    np.testing.assert_allclose(weights_of("nag", X * units, y) * units, weights_of("nag", X, y), rtol=1e-9)
+
+
 @given(
     coins=st.lists(st.sampled_from([-1.0, 1.0]), min_size=1, max_size=60), x=st.sampled_from([1.0, 0.25, 1e-6, 40.0])
 )
@@ -99,6 +105,17 @@ def test_a_feature_that_has_lost_all_begins_anew():
     learned("coin", X, y, real=True, state=state, loss="absolute", wealth=3.0)
     assert np.isfinite(state.columns).all()
     assert state.columns[COLUMN.weight] != 0.0
+
+
+def test_it_learns_without_a_step_size_at_any_scale():
+    rng = np.random.default_rng(3)
+    X = rows(n=400, d=20, seed=3)[0]
+    y = np.where(X @ rng.standard_normal(20) > 0.0, 1.0, -1.0)
+    found = [learned("coin", scale * X, y)[1] for scale in (1e-6, 1.0, 1e6)]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found[2], found[1], rtol=1e-9, atol=1e-12)
+    full = (X[200:] != 0.0).any(axis=1)  # a row without entries is predicted as 0
+    assert np.mean(found[1][200:][full] * y[200:][full] > 0.0) > 0.85
 
 
 def test_coins_are_those_of_the_definition():
@@ -182,3 +199,9 @@ def test_weights_are_the_minimiser_of_linearised_losses_with_proximal_terms():
         least = minimize_scalar(objective, bounds=(-10, 10), method="bounded", options={"xatol": 1e-12})
         assert objective(found[j]) <= least.fun + 1e-12
         assert found[j] == pytest.approx(least.x, abs=1e-6)
+
+
+def test_a_large_l1_leaves_weights_that_are_exactly_0():
+    X, y = rows(n=200, d=20, seed=6)
+    few, many = (np.count_nonzero(weights_of("ftrl", X, y, l1=l1)) for l1 in (5.0, 0.0))
+    assert 0 < few < many

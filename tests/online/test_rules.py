@@ -9,6 +9,17 @@ from support.online_cases import CASES
 from support.plain_learners import LEARNERS, LOSSES, MultiPrototype, OneVsRest, run
 
 
+def cases(wanted=lambda name, settings_: True):
+    chosen = [(name, case) for name, tried in CASES.items() for case in tried if wanted(name, case)]
+    return pytest.mark.parametrize(("name", "settings_"), chosen, ids=lambda value: str(value).replace("'", ""))
+
+
+ALL = cases(lambda name, settings_: settings_.get("group") != 2.0)  # which leaves no weight here
+
+
+INF = float("inf")
+
+
 def rows(n=40, d=4, seed=0):
     """Rows that a line separates but for noise, with some zero entries."""
     rng = np.random.default_rng(seed)
@@ -221,6 +232,24 @@ def test_epsilon_reaches_the_loss():
     assert after(narrow, ((1,), 0.4))[0] == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("p", [2.0, 3.0, 4.5])
+def test_p_norm_mirror_is_the_minimiser(p):
+    learner = LEARNERS["omd"](3, mirror="p-norm", p=p, step=0.4)
+    np.testing.assert_array_equal(learner.w, 0)
+    q = p / (p - 1)
+    for x, y in [((0.5, -1.0, 0.2), 1), ((0.9, 1.0, 0.4), -1), ((-0.2, 0.4, 0.7), 1)]:
+        learner.learn(np.array(x), y)
+        optimum = scipy.optimize.minimize(
+            lambda w: -(learner.theta @ w) + np.sum(np.abs(w) ** q) ** (2 / q) / 0.8,
+            learner.theta,
+            method="Nelder-Mead",
+            options={"xatol": 1e-9, "fatol": 1e-16, "maxiter": 4000},
+        )
+        np.testing.assert_allclose(learner.w, optimum.x, atol=1e-5)
+    assert np.all(np.abs(learner.theta) > 0.1)
+
+
 def test_entropic_mirror_is_the_minimiser():
     learner = LEARNERS["omd"](3, mirror="entropic", radius=3.0, step=0.4)
     np.testing.assert_array_equal(learner.w, 0)
@@ -249,6 +278,226 @@ def test_entropic_mirror_has_no_overflow_and_no_cancellation():
 # More than two classes, selective sampling
 
 
+def path(name, n=25, **settings_):
+    """(t, w_t, g_t, all g so far, w_{t+1}) of a learner with hinge loss, the gradients worked out here."""
+    X, y = rows(n=n, d=3, seed=2)
+    X[7] = 0
+    learner, past = LEARNERS[name](3, **settings_), []
+    for t, (x, label) in enumerate(zip(X, y, strict=True), 1):
+        before = learner.w
+        past.append(-label * x if label * (before @ x) < 1 else 0 * x)
+        learner.learn(x, label)
+        yield t, before, past[-1], np.array(past), learner.w
+
+
+def check_each(steps, objective, zeros_wanted=True):
+    """Every weight after every round minimises objective(v, j, t, w_t, g_t, all g so far)."""
+    zeros = others = 0
+    for *round_, result in steps:
+        expected = [minimiser_of_one(objective, j, *round_) for j in range(3)]
+        np.testing.assert_allclose(result, expected, atol=2e-6)
+        zeros += np.sum((result == 0) & (round_[0] > 3))
+        others += np.sum(result != 0)
+    assert others > 10 and (zeros > 0 or not zeros_wanted)  # both sides of the threshold were met
+
+
+def minimiser_of_one(objective, *given_):
+    options = {"xatol": 1e-11, "maxiter": 500}
+    return scipy.optimize.minimize_scalar(objective, args=given_, bounds=(-50, 50), options=options).x
+
+
+@pytest.mark.parametrize("decay", ["sqrt", "constant"])
+@pytest.mark.parametrize(("l1", "l2"), [(0.35, 0.0), (0.0, 0.5), (0.3, 0.4)])
+def test_fobos_step_is_the_minimiser(l1, l2, decay):
+    def objective(v, j, t, before, g, past):
+        eta = 0.8 / np.sqrt(t) if decay == "sqrt" else 0.8
+        return 0.5 * (v - before[j] + eta * g[j]) ** 2 + eta * (l1 * abs(v) + l2 * v * v / 2)
+
+    check_each(path("fobos", l1=l1, l2=l2, step=0.8, decay=decay), objective, zeros_wanted=l1 > 0)
+
+
+@pytest.mark.parametrize("decay", ["sqrt", "constant"])
+@pytest.mark.parametrize("cap", [None, 0.9])
+@pytest.mark.parametrize("p", [1, 2, 3, INF])
+def test_hf_fobos_step_is_the_minimiser(p, cap, decay):
+    def objective(v, j, t, before, g, past):
+        eta = 0.8 / np.sqrt(np.arange(1, t + 1)) if decay == "sqrt" else np.full(t, 0.8)
+        moves = np.abs(eta * past[:, j])
+        h = np.max(moves) if p == INF else np.sum(moves**p) ** (1 / p)
+        if cap is not None and p <= 2:
+            h = min(h, cap)
+        return 0.5 * (v - before[j] + eta[-1] * g[j]) ** 2 + eta[-1] * 0.3 * h * abs(v)
+
+    check_each(path("hf-fobos", l1=0.3, p=p, cap=cap, step=0.8, decay=decay), objective)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.5])
+def test_adagrad_rda_is_the_minimiser(delta):
+    def objective(v, j, t, before, g, past):
+        h = delta + np.sqrt(np.sum(past[:, j] ** 2))
+        return np.mean(past[:, j]) * v + 0.2 * abs(v) + (h * v * v / (2 * t * 0.8) if h > 0 else abs(v))
+
+    check_each(path("adagrad-rda", l1=0.2, step=0.8, delta=delta), objective)
+
+
+def test_adagrad_rda_squares_is_the_minimiser():
+    def objective(v, j, t, before, g, past):
+        h = np.sum(past[:, j] ** 2)
+        return np.mean(past[:, j]) * v + 0.2 * abs(v) + (h * v * v / (2 * t) if h > 0 else abs(v))
+
+    check_each(path("adagrad-rda-squares", l1=0.2), objective)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.5])
+def test_adagrad_fobos_step_is_the_minimiser(delta):
+    def objective(v, j, t, before, g, past):
+        h = delta + np.sqrt(np.sum(past[:, j] ** 2))
+        return g[j] * v + 0.2 * abs(v) + h * (v - before[j]) ** 2 / (2 * 0.8)
+
+    check_each(path("adagrad-fobos", l1=0.2, step=0.8, delta=delta), objective)
+
+
+@ALL
+def test_negated_labels_negate_the_weights(name, settings_):
+    X, y = rows()
+    (scores, w, mean), (scores_, w_, mean_) = (run(LEARNERS[name](4, **settings_), X, s * y, 2) for s in (1, -1))
+    assert np.max(np.abs(w)) > 1e-3
+    for a, b in ((scores, scores_), (w, w_), (mean, mean_)):
+        np.testing.assert_allclose(a, -b, atol=1e-12)
+
+
+@ALL
+def test_order_of_features_does_not_matter(name, settings_):
+    X, y = rows()
+    order = np.array([2, 0, 3, 1])
+    _, w, _ = run(LEARNERS[name](4, **settings_), X, y)
+    _, permuted, _ = run(LEARNERS[name](4, **settings_), X[:, order], y)
+    assert len(set(w)) > 1
+    np.testing.assert_allclose(w[order], permuted, atol=1e-11)
+
+
+@ALL
+def test_unseen_features_stay_at_zero_and_rows_are_not_written_to(name, settings_):
+    X, y = rows()
+    X[:, 2] = 0
+    X[4] = 0
+    kept, labels = X.copy(), y.copy()
+    _, w, _ = run(LEARNERS[name](4, **settings_), X, y)
+    np.testing.assert_array_equal(X, kept)
+    np.testing.assert_array_equal(y, labels)
+    assert w[2] == 0 and np.any(w != 0)
+
+
+@cases(lambda name, settings_: name not in ("perceptron-bias", "nag", "auto"))  # nag's pace counts the rows
+def test_rows_of_zeros_first_take_no_step(name, settings_):
+    learner = LEARNERS[name](4, **settings_)
+    state = {key: np.copy(value) for key, value in vars(learner).items() if key not in ("t", "loss")}
+    after(learner, (np.zeros(4), 1), (np.zeros(4), -1))
+    assert learner.t == 2
+    for key, value in state.items():
+        np.testing.assert_array_equal(getattr(learner, key), value)
+
+
+@pytest.mark.parametrize(
+    "name", ["perceptron", "pa", "pa1", "pa2", "cw-var", "cw-stdev", "arow", "scw1", "scw2", "forel"]
+)
+def test_rows_of_zeros_do_nothing_to_learners_without_decay(name):
+    X, y = rows()
+    gaps = np.zeros((80, 4))
+    gaps[::2] = X
+    learner, with_zeros = LEARNERS[name](4), LEARNERS[name](4)
+    _, w, _ = run(learner, X, y)
+    _, w_, _ = run(with_zeros, gaps, np.repeat(y, 2))
+    np.testing.assert_array_equal(w, w_)
+
+
+@pytest.mark.parametrize("name", ["pa", "cw-var", "cw-stdev"])
+def test_the_same_row_again_is_passive(name):
+    learner = LEARNERS[name](3)
+    learner.w = W0
+    x = X0 if name == "pa" else X0 * [0, 1, 0]  # with one feature nothing is lost by keeping the diagonal alone
+    once, twice = after(learner, (x, 1), (x, 1))
+    assert np.max(np.abs(once - W0)) > 0.1
+    np.testing.assert_allclose(twice, once, rtol=1e-13)
+
+
+def scaled(name, c):
+    """Settings with which rows c times as large give weights c^power times as large, and that power."""
+    return {
+        "perceptron": ({}, 1),
+        "pa": ({}, -1),
+        "pa1": ({"C": 0.1 / c / c}, -1),
+        "pa2": ({"C": 0.1 / c / c}, -1),
+        "cw-var": ({"variance": 1 / c / c}, -1),
+        "cw-stdev": ({}, 0),
+        "scw1": ({"C": 0.2, "variance": 1 / c / c}, -1),
+        "scw2": ({"C": 0.2, "variance": 1 / c / c}, -1),
+        "arow": ({"r": 0.5 * c * c}, -1),
+        "nag": ({}, -1),
+        "coin": ({}, -1),
+        "auto": ({}, -1),
+        "mira": ({}, 1),
+        "ftrl": ({"loss": "perceptron", "beta": 0.0}, 0),
+        "ogd": ({"loss": "perceptron", "radius": 2.0 * c}, 1),
+        "forel": ({"loss": "perceptron"}, 1),
+        "omd": ({"loss": "perceptron", "mirror": "p-norm", "p": 6.0}, 1),
+        "subgradient": ({"loss": "perceptron", "l1": 0.1 * c}, 1),
+        "fobos": ({"loss": "perceptron", "l1": 0.1 * c, "l2": 0.1}, 1),
+        "hf-fobos": ({"loss": "perceptron", "l1": 0.1, "p": 3}, 1),
+        "adagrad-rda": ({"loss": "perceptron", "l1": 0.1 * c, "delta": 0.0}, 0),
+        "adagrad-rda-squares": ({"loss": "perceptron", "l1": 0.1 * c}, -1),
+        "adagrad-fobos": ({"loss": "perceptron", "l1": 0.1 * c, "delta": 0.5 * c}, 0),
+        "pegasos": ({"lam": 0.1 * c * c}, -1),
+    }[name]
+
+
+@pytest.mark.parametrize("c", [2.0**80, 2.0**-80])
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name != "perceptron-bias"])
+def test_huge_and_tiny_rows_give_the_scaled_path(name, c):
+    X, y = rows()
+    with np.errstate(all="raise", under="ignore"):
+        _, w, _ = run(LEARNERS[name](4, **scaled(name, 1.0)[0]), X, y)
+        settings_, power = scaled(name, c)
+        _, w_, _ = run(LEARNERS[name](4, **settings_), c * X, y)
+    assert np.max(np.abs(w)) > 1e-3
+    np.testing.assert_allclose(w_ / c**power, w, rtol=1e-9, atol=1e-12)
+
+
+@cases(lambda name, settings_: settings_.get("loss") not in ("squared", "squared-hinge"))  # those grow with the cube
+def test_huge_and_tiny_rows_among_others(name, settings_):
+    if name == "perceptron-bias":
+        settings_ = settings_ | {"max_norm": 1e49}
+    X, y = rows(30, seed=3)
+    X = X * np.array([1.0, 1e49, 1e-49, 0.0, 1e-49])[np.arange(30) % 5][:, None]
+    learner = LEARNERS[name](4, **settings_)
+    with np.errstate(all="raise", under="ignore"):
+        scores, w, mean = run(learner, X, y)
+    assert np.all(np.isfinite(scores)) and np.all(np.isfinite(w)) and np.all(np.isfinite(mean)) and np.any(w != 0)
+    assert np.all(getattr(learner, "precision", getattr(learner, "variance", np.ones(1))) > 0)
+
+
+def three_classes(n=60):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(n, 4))
+    return X, np.argmax(X @ rng.normal(size=(4, 3)) + 0.3 * rng.normal(size=(n, 3)), axis=1)
+
+
+@pytest.mark.parametrize(("name", "C"), [("pa", None), ("pa1", 0.1), ("pa2", 0.1)])
+def test_multi_prototype_passive_aggressive_is_the_published_rule(name, C):
+    X, labels = three_classes()
+    learner = MultiPrototype(lambda d: LEARNERS[name](d, **({} if C is None else {"C": C})), 3, 4)
+    W = np.zeros((3, 4))
+    for x, c in zip(X, labels, strict=True):
+        s = max((r for r in range(3) if r != c), key=lambda r: W[r] @ x)
+        loss, q = max(0, 1 - (W[c] - W[s]) @ x), 2 * x @ x
+        tau = {"pa": loss / q, "pa1": min(C or 0, loss / q), "pa2": loss / (q + 1 / (2 * (C or 1)))}[name]
+        W[c] += tau * x
+        W[s] -= tau * x
+        learner.learn(x, c)
+        np.testing.assert_allclose(learner.W, W, atol=1e-12)
+    assert np.min(np.max(np.abs(W), axis=1)) > 0.1
+
+
 def test_ties_between_classes_go_to_the_smaller():
     learner = MultiPrototype(LEARNERS["perceptron"], 4, 1)
     assert learner.predict(np.ones(1)) == 0
@@ -263,12 +512,9 @@ def test_ties_between_classes_go_to_the_smaller():
     assert OneVsRest(LEARNERS["perceptron"], 3, 1).predict(np.ones(1)) == 0
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_one_vs_rest_is_its_binary_learners(name):
-    settings_ = CASES[name][-1]
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(30, 4))
-    labels = np.argmax(X @ rng.normal(size=(4, 3)) + 0.3 * rng.normal(size=(30, 3)), axis=1)
+@ALL
+def test_one_vs_rest_is_its_binary_learners(name, settings_):
+    X, labels = three_classes(30)
     learner = OneVsRest(lambda d: LEARNERS[name](d, **settings_), 3, 4)
     for x, c in zip(X, labels, strict=True):
         learner.learn(x, c)

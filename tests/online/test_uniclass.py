@@ -5,8 +5,12 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
 from support.online_cases import csr
 from support.plain_learners import plain_runner
+from support.stream_cases import learned, text_of, weights_by_id
 from support.training_cases import make_store, svmlight, train
 
 from blocksvm.api.fit import fit
@@ -17,9 +21,13 @@ from blocksvm.online.loops import LOSS_SUM, SQUARED_ERRORS
 from blocksvm.predict import main as predict
 from blocksvm.sources.matrix import Matrix
 from blocksvm.stream import main as stream_main
+from blocksvm.streaming.stream_saving import save_stream
 from blocksvm.train import main as train_main
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
+
+NAMES = ("pa", "pa1", "pa2")
+
 
 CASES = [
     (name, ({} if name == "pa" else {"C": C}) | {"epsilon": epsilon, "learn_radius": learn_radius})
@@ -100,6 +108,64 @@ def test_a_step_costs_no_sweep_and_loses_nothing():
     np.testing.assert_allclose(runner.weights(state, np.empty(3))[:2], w, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_a_step_minimises_what_it_stands_for(kind):
+    """PA: ||w' - w||^2 / 2 least such that the loss is 0; PA-I: + C l(w'); PA-II: + C l(w')^2; over all w'."""
+    rng = np.random.default_rng(kind)
+    name, C, epsilon = NAMES[kind], 0.4, 0.5
+    for _ in range(10):
+        w, x = rng.normal(size=(2, 3)).astype(np.float32).astype(float)
+
+        def objective(v, w=w, x=x):
+            loss = max(0.0, np.sqrt(((v - x) ** 2).sum()) - epsilon)
+            return 0.5 * ((v - w) ** 2).sum() + (1e4 if kind == 0 else C) * loss ** (2 if kind == 2 else 1)
+
+        case = {"epsilon": epsilon} | ({"C": C} if kind else {})
+        runner = plain_runner(name, case, {}, targets="none")
+        state = runner.new_state(3)
+        state.columns[:6:2], state.scalars[3] = w, w @ w
+        runner.learn(csr(x[None]), np.zeros(1), np.zeros(1, np.int32), 3, state)
+        found = minimize(objective, w, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-13, "maxiter": 5000})
+        assert objective(state.columns[:6:2] * state.scalars[1]) <= found.fun + 1e-9
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1), name=st.sampled_from(NAMES), C=st.sampled_from([0.02, 0.5, 20.0]),
+    learn_radius=st.booleans(), near=st.booleans(),
+)  # fmt: skip
+def test_the_bounds_hold(seed, name, C, learn_radius, near):
+    """For every u, with D = ||u - w_1||, R = 1 (Crammer 2006): Lemma 1, sum tau (2 l - tau - 2 l*) <= D^2; Theorem 2
+    (PA, l* = 0), sum l^2 <= D^2; Theorem 3 (PA), sum l^2 <= (D + 2 sqrt(sum l*^2))^2; Theorem 4 (PA-I), rounds of a
+    loss of 1 or more <= max(1, 1/C) (D^2 + 2C sum l*); Theorem 5 (PA-II), sum l^2 <= (1 + 1/(2C)) (D^2 + 2C sum
+    l*^2)."""
+    rng = np.random.default_rng(seed)
+    X = rows(n=60, d=5, seed=seed % 991)
+    center = rng.normal(size=5) + X.mean(axis=0)
+    if near:  # rows within the radius of u
+        X = center + (X - X.mean(axis=0)) * 0.05
+        X = X.astype(np.float32).astype(float)
+    apart = np.sqrt(((X - center) ** 2).sum(axis=1))
+    epsilon = float(apart.max()) * 1.01 if near else float(np.quantile(apart, rng.random())) + 0.01
+    u = np.append(center, 0.0)
+    first = np.append(np.zeros(5), epsilon if learn_radius else 0.0)
+    case = {"epsilon": epsilon, "learn_radius": learn_radius} | ({} if name == "pa" else {"C": C})
+    _, _, scores = run_kernel(name, case, X)
+    losses, best = np.maximum(0.0, scores - epsilon), np.maximum(0.0, apart - epsilon)
+    tau = {"pa": losses, "pa1": np.minimum(C, losses), "pa2": losses / (1.0 + 0.5 / C)}[name]
+    squared, slack = ((u - first) ** 2).sum(), 1.0 + 1e-7
+    assert (tau * (2.0 * losses - tau - 2.0 * best)).sum() <= squared * slack
+    if name == "pa":
+        if near:
+            assert (best == 0.0).all()
+            assert (losses**2).sum() <= squared * slack
+        assert (losses**2).sum() <= (np.sqrt(squared) + 2.0 * np.sqrt((best**2).sum())) ** 2 * slack
+    if name == "pa1":
+        assert (losses >= 1.0).sum() <= max(1.0, 1.0 / C) * (squared + 2.0 * C * best.sum()) * slack
+    if name == "pa2":
+        assert (losses**2).sum() <= (1.0 + 0.5 / C) * (squared + 2.0 * C * (best**2).sum()) * slack
+
+
 def single(X):
     return scipy.sparse.csr_matrix(X, dtype=np.float32)
 
@@ -134,6 +200,33 @@ def test_labels_are_not_checked(labels):
     assert found.model.labels == ()
     with pytest.raises(InputError, match="the model: has learned rows without labels, and predicts none"):
         found.model.predict(single(X))
+
+
+@pytest.mark.parametrize("bits", [None, 3])
+def test_a_stream_and_training_agree_and_a_stream_goes_on(tmp_path, bits):
+    X = rows(n=120)
+    X[:, 9] *= np.arange(120) > 60  # a feature that comes late
+    sparse_rows = single(X)
+    case = {"C": 0.3, "epsilon": 5.0, "learn_radius": True}
+    paths = [text_of(tmp_path, sparse_rows[part], np.ones(120)[part], f"{k}.svm")
+             for k, part in enumerate((slice(0, 120), slice(0, 50), slice(50, 120)))]  # fmt: skip
+    duplicates = "error" if bits is None else "sum"
+    own = {"settings": case, "targets": "none", "bits": bits, "duplicates": duplicates}
+    whole, reports = learned(paths[0], "pa1", **own)
+    first, _ = learned(paths[1], "pa1", **own)
+    save_stream(tmp_path / "whole.h5", whole)
+    save_stream(tmp_path / "first.h5", first)
+    second, _ = learned(paths[2], "", start_from=tmp_path / "first.h5", bits=bits, duplicates=duplicates)
+    save_stream(tmp_path / "both.h5", second)
+    size = 13 if bits is None else 1 << bits
+    model = load_model(tmp_path / "whole.h5")
+    assert np.array_equal(*(weights_by_id(tmp_path / f"{name}.h5", size)[0] for name in ("whole", "both")))
+    assert model.meta.radius == load_model(tmp_path / "both.h5").meta.radius > 0.0
+    if bits is None:
+        run = fit(sparse_rows, learner="pa1", targets="none", order="stored", **case)
+        np.testing.assert_allclose(weights_by_id(tmp_path / "whole.h5", 13)[0][1:], run.model.weights, rtol=1e-6)
+        assert reports[-1].squared_errors == pytest.approx(run.state["tally"][SQUARED_ERRORS], rel=1e-6)
+        assert reports[-1].mistakes is None
 
 
 def test_from_text_to_a_radius(tmp_path, succeeds, refusal):

@@ -12,6 +12,7 @@ from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming import stream_features
+from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 
 BITS = 13  # growing rows occupy more places of them than there is memory for at first
@@ -87,6 +88,29 @@ def test_a_prior_model_of_ids_meets_a_stream_that_hashes_them(tmp_path, numbered
     run(dense, hashed.astype(np.float32).astype(np.float64), y)
     found, _ = weights_by_id(tmp_path / "m.h5", 32)
     np.testing.assert_allclose(found, prior + dense.w, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_what_a_save_holds_is_not_ahead_of_what_was_learned(tmp_path):
+    """Pieces to come have had their features found; those are in no model before their rows are learned from."""
+    X, y = random_rows(n=6_000, d=12_000, density=0.001, seed=6)
+    text, saved = text_of(tmp_path, X, y), []
+    lines = text.read_text().splitlines()
+
+    def save(stream):
+        saved.append((stream.rows, stream.features.n_features, set(stream.features.ids().tolist())))
+
+    stream = StreamPass(StreamSettings("pa1", {}, save_every=300, n_jobs=3, memory=SMALL_PIECES), on_save=save)
+    assert stream.run([str(text)])
+    assert len(saved) == 20
+    counts = [n for _, n, _ in saved]
+    assert counts == sorted(counts)
+    assert counts[0] < counts[10] < counts[-1]
+    for rows, n, ids in saved:  # a piece has some 230 rows
+        seen = {int(entry.split(":")[0]) for line in lines[:rows] for entry in line.split()[1:]}
+        further = {int(entry.split(":")[0]) for line in lines[: rows + 260] for entry in line.split()[1:]}
+        assert seen <= ids <= further
+        assert n == len(ids)
 
 
 @pytest.mark.parametrize("on", [False, True])

@@ -54,6 +54,24 @@ def test_forel_follows_the_regularised_leader(few, eta):
     assert [e["rows"] for e in run.events if e["event"] == "progress"] == [1, 2, 4, 8, 16]
 
 
+@pytest.mark.parametrize("radius", [0.3, 50.0])
+def test_ftl_follows_the_leader_in_the_ball(few, radius):
+    X, y = few
+    rows = X.toarray()
+    run = train(Matrix(X, y), solver="ftl", order="stored", loss="squared-hinge", radius=radius)
+    w = run.w[:-1]
+    assert np.linalg.norm(w) <= radius * (1 + 1e-6)
+    best = minimize(
+        lambda w: squared_losses(w, rows, y)[0], 0.1 * np.ones(4), jac=lambda w: squared_losses(w, rows, y)[1],
+        method="SLSQP", constraints={"type": "ineq", "fun": lambda w: radius**2 - w @ w, "jac": lambda w: -2 * w},
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )  # fmt: skip
+    slack = best.x @ best.x / 2e3 if radius > 1 else 0.0
+    assert squared_losses(w, rows, y)[0] <= best.fun * (1 + 1e-5) + 1e-6 + slack
+    if radius < 1:
+        assert np.linalg.norm(w) == pytest.approx(radius, rel=1e-6)
+
+
 def test_what_does_not_fit_is_refused():
     X, y = random_rows(n=40, seed=1)
     source = Matrix(X, y, chunk_rows=np.arange(0, 40, 4))
@@ -207,3 +225,24 @@ def test_a_feature_without_weight_has_no_certificate():
     w, _, gap = least_with_l1(scipy.sparse.csr_matrix(X), y, losses_of("hinge"), m)
     assert gap == 1.0
     assert primal("hinge", X, y, m, w) == pytest.approx(by_program("hinge", X, y, m), rel=1e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_slopes_and_duals_are_those_of_the_loss(name):
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(50) < 0.5, 1.0, -1.0)
+    z, losses = 2.0 * rng.standard_normal(50), losses_of(name)
+    width = 0.0 if losses.smooth else 0.3
+    values, slopes = losses.at(z, y, width)
+    plain = losses.at(z, y)[0]
+    assert (plain - width / 2 - 1e-12 <= values).all() and (values <= plain + 1e-12).all()
+    for i in range(5):
+        step = np.where(np.arange(50) == i, 1e-6, 0.0)
+        numerical = (losses.at(z + step, y, width)[0] - losses.at(z - step, y, width)[0]).sum() / 2e-6
+        assert slopes[i] == pytest.approx(numerical, abs=1e-6)
+    # Fenchel: the conjugate is the largest of s v - loss(v), found on a grid
+    grid = np.linspace(-30.0, 30.0, 60_001)
+    for i in range(5):
+        values = np.array([LOSSES[name](v, y[i], 0.1)[0] for v in grid[::20]])
+        conjugate = (0.9 * slopes[i] * grid[::20] - values).max()
+        assert losses.dual(0.9 * slopes[i : i + 1], y[i : i + 1]) == pytest.approx(-conjugate, abs=2e-3)
