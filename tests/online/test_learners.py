@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from support.online_cases import CASES, agree, csr, rows, runner_for
+from support.online_cases import CASES, agree, csr, has_mean, rows, runner_for
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import LOSSES, plain_runner
 from support.stream_cases import text_of
@@ -120,12 +120,12 @@ def test_the_importance_of_a_row_is_that_of_its_setting(name):
     assert learner.w.any()
 
 
-@pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("name", [name for name in WEIGHED if name not in (*OF_A_SETTING, "nag", "coin", "auto")])
-def test_importance_multiplies_a_gradient(name, average):
+def test_importance_multiplies_a_gradient(name):
     """With the perceptron's loss as a factor of the row does; a row of no importance is as one that is not there."""
     X, y = rows(n=120, d=15, seed=2)
     weights, given = np.random.default_rng(3).choice(IMPORTANCES, len(y)), CASES[name][0] | {"loss": "perceptron"}
+    average = has_mean(name, given)
     runner, state, _ = of_rows(name, given, X, y, weights, average)
     there = weights > 0.0
     scaled = of_rows(name, given, weights[there, None] * X[there], y[there], None, average)[1]
@@ -304,39 +304,23 @@ def test_the_check_finds_a_mean_and_a_score_of_other_weights():
 C, EPSILON = 0.3, 0.25
 KINDS = {"pa": {}, "pa1": {"C": C}, "pa2": {"C": C}}
 LARGE = 1e9  # of C, in the place of infinity: no step is as long
-SAME = {  # loss, C of the batch problem: the learner whose step it is
-    "pa1": ("hinge", C),
-    "pa2": ("squared-hinge", C),
-    "pa": ("hinge", LARGE),
-}
-SAME_OF_NUMBERS = {
-    "pa1": ("epsilon-insensitive", C),
-    "pa2": ("squared-epsilon-insensitive", C),
-    "pa": ("epsilon-insensitive", LARGE),
-}
+SAME = [  # the learner, loss and C of the batch problem whose step it is
+    ("pa1", "hinge", C), ("pa2", "squared-hinge", C), ("pa", "hinge", LARGE),
+    ("pa1", "epsilon-insensitive", C), ("pa2", "squared-epsilon-insensitive", C), ("pa", "epsilon-insensitive", LARGE),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("block_chunks", [1, 40])
-@pytest.mark.parametrize("kind", SAME)
-def test_the_first_reading_of_dual_coordinate_descent_is_an_epoch_of_the_learner(kind, block_chunks):
+@pytest.mark.parametrize(("kind", "loss", "cost"), SAME)
+def test_the_first_reading_of_dual_coordinate_descent_is_an_epoch_of_the_learner(kind, loss, cost, block_chunks):
     """Every dual variable begins at 0, so one pass over the rows in their order makes PA's steps."""
     X, y = random_rows(n=40, seed=12)
-    loss, cost = SAME[kind]
-    source = Matrix(X, y, chunk_rows=np.arange(40))
-    online = fit(source, learner=kind, order="stored", max_outer=1, **KINDS[kind])
+    real = "epsilon" in loss
+    more = {"epsilon": EPSILON} if real else {}
+    source = Matrix(X, np.random.default_rng(13).standard_normal(40) if real else y, chunk_rows=np.arange(40))
+    own = KINDS[kind] | ({"targets": "numbers"} if real else {}) | more
+    online = fit(source, learner=kind, order="stored", max_outer=1, **own)
     batch = fit(source, C=cost, loss=loss, order="stored", max_outer=1, tol=0.0, schedule="1", working_set="none",
-                block_chunks=block_chunks)  # fmt: skip
+                block_chunks=block_chunks, **more)  # fmt: skip
     assert batch.status == "max-outer"
-    np.testing.assert_allclose(batch.model.weights, online.model.weights, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", SAME_OF_NUMBERS)
-def test_the_first_reading_of_regression_is_an_epoch_of_the_learner(kind):
-    X, _ = random_rows(n=40, seed=13)
-    y = np.random.default_rng(13).standard_normal(40)
-    loss, cost = SAME_OF_NUMBERS[kind]
-    source = Matrix(X, y, chunk_rows=np.arange(40))
-    online = fit(source, learner=kind, order="stored", max_outer=1, targets="numbers", epsilon=EPSILON, **KINDS[kind])
-    batch = fit(source, C=cost, loss=loss, order="stored", max_outer=1, tol=0.0, schedule="1", working_set="none",
-                block_chunks=1, epsilon=EPSILON)  # fmt: skip
     np.testing.assert_allclose(batch.model.weights, online.model.weights, rtol=1e-9, atol=1e-12)

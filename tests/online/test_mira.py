@@ -21,6 +21,8 @@ from blocksvm.stream import main as stream_main
 pytestmark = pytest.mark.usefixtures("plain_loops")
 
 D, K = 5, 4
+
+
 numbers = st.integers(-20, 20).map(lambda n: n / 8.0)
 
 

@@ -12,7 +12,7 @@ from support.plain_learners import plain_runner
 
 from blocksvm.losses import get_loss
 from blocksvm.online.loops import MISTAKES, SQUARED_ERRORS
-from blocksvm.online.rules.auto import AUTO, COIN_COLUMNS, SCALAR
+from blocksvm.online.rules.auto import COIN_COLUMNS, SCALAR
 from blocksvm.online.rules.coin import COLUMN
 
 
@@ -71,13 +71,13 @@ def test_weights_are_those_of_the_definition(loss):
     np.testing.assert_allclose(weights_of("nag", X, y, weights, loss=loss), w, rtol=1e-9, atol=1e-12)
 
 
+# Coins
+
+
 def test_the_unit_of_a_feature_does_not_matter():
     X, y = rows(n=150, d=12, seed=3)
     units = 2.0 ** np.random.default_rng(1).integers(-20, 20, 12)
     np.testing.assert_allclose(weights_of("nag", X * units, y) * units, weights_of("nag", X, y), rtol=1e-9)
-
-
-# Coins
 
 
 @given(
@@ -176,10 +176,6 @@ def test_it_is_both_learners_and_follows_the_better_one(real, seed):
     assert both.tally[SQUARED_ERRORS if real else MISTAKES] == pytest.approx(counted.sum(), rel=1e-9)
     # the weights are those of the one that leads now
     np.testing.assert_allclose(w, w_nag if charges[0][-1] <= charges[1][-1] else w_coin, rtol=1e-9, atol=1e-12)
-
-
-def test_auto_has_no_settings():
-    assert not AUTO.settings.names()
 
 
 # FTRL-Proximal

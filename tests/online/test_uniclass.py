@@ -1,5 +1,4 @@
-"""Learners that predict the rows themselves: against the definition, a numerical optimiser, published bounds; the way
-from rows without labels to a radius."""
+"""Learners that predict the rows themselves: against the definition, and from rows without labels to a radius."""
 
 import json
 
@@ -28,6 +27,8 @@ from blocksvm.train import main as train_main
 pytestmark = pytest.mark.usefixtures("plain_loops")
 
 NAMES = ("pa", "pa1", "pa2")
+
+
 CASES = [
     (name, ({} if name == "pa" else {"C": C}) | {"epsilon": epsilon, "learn_radius": learn_radius})
     for name, C in (("pa", None), ("pa1", 0.05), ("pa1", 10.0), ("pa2", 0.05), ("pa2", 10.0))

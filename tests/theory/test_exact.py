@@ -135,7 +135,7 @@ def test_the_leader_stays_in_a_ball_of_any_radius(radius, loss):
 @pytest.mark.slow
 def test_rounds_take_a_few_steps_of_the_active_set(monkeypatch):
     """Thousands of rows are no matter of hours: a round's problem differs from the last one's by a row."""
-    from blocksvm.online.active import Leader
+    from blocksvm.online.exact import Leader
 
     steps = []
     step = Leader._step

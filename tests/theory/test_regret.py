@@ -66,21 +66,6 @@ def test_figures_equal_the_dense_computation(name, case, unit):
                     assert right[k] == math.inf
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", [{"l1": 0.1, "p": 1.0, "cap": 0.5}, {"l1": 0.1, "p": 3.0}])
-def test_a_regulariser_that_changes_is_that_of_each_round(case):
-    X, y, plane = sample(n=70, seed=2, noise=0.1)
-    made, dense = report.measure_regret(Matrix(X, y), "hf-fobos", **case), Dense(X, y, "hf-fobos", case)
-    H = case["l1"] * np.array(dense.H)
-    agree(made.run.read.varying, np.cumsum(np.sum(H * np.abs(dense.W), axis=1))[made.run.times - 1])
-    made_u = measure(made.run, FixedWeights("u", np.append(plane, 0.0)), X @ plane)
-    loss_of_u = np.maximum(0.0, 1.0 - y * (X @ plane)).sum()
-    agree(made_u.varying, loss_of_u + np.sum(H @ np.abs(plane)))
-    expected = dense.loss.sum() + made.run.read.varying[-1] - min(u.varying for u in made.comparators)
-    assert made.described()["regret_with_r_of_each_round"] == pytest.approx(expected, rel=1e-9)
-    assert any("with r_t as it was in each round" in note for note in made.notes)
-
-
 small = st.builds(sample, n=st.integers(4, 60), d=st.integers(1, 8), seed=st.integers(0, 10**6),
                   noise=st.sampled_from([0.0, 0.0, 0.1, 0.5]), unit=st.booleans(),
                   zeros=st.sampled_from([0, 0, 2]))  # fmt: skip
