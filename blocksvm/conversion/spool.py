@@ -131,7 +131,7 @@ class Spool:
             if len(held) > 1:
                 # in one piece: many small ones are slow to read back (a single bucket's are large, and read in turn)
                 parts = [join(parts)]
-            with named_errors(self.folder, self.folder), open(self._path(bucket), "ab") as file:
+            with named_errors(self.folder), open(self._path(bucket), "ab") as file:
                 for rows in parts:
                     put_array(file, np.array([len(rows.numbers), len(rows.words), rows.weights is not None]))
                     for array in rows.arrays():

@@ -64,7 +64,7 @@ class Sink(NewFile):
         size = self.position if size is None else size
         try:
             if self.error is None:
-                with named_errors(self.path, self.target.parent):
+                with named_errors(self.path):
                     os.ftruncate(self.descriptor, size)
         except BaseException as error:
             self.error = error
