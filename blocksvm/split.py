@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
         unchanged = options.append and set(options.inputs) <= set(skipped)
         lines = skipped_lines(options.store, skipped, unchanged)
         if not unchanged:
-            lines += split_summary(location(options.store), about, display.seconds, display.rate(display.seconds))
+            lines += split_summary(location(options.store), about, display.seconds)
         print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])
     if not options.quiet:
         if line := said_of_columns(about.recipe)[0]:

@@ -61,7 +61,7 @@ class Parser(argparse.ArgumentParser):
         self.own: list[tuple[Setting, bool]] = []  # whether a default takes the place of one that is not given
         self.refusal: Callable[[str], str | None] = lambda flag: None  # what to say of an option that is not known
         self.add_argument("--version", action="version", version=f"blocksvm {__version__}")
-        self._option(self, QUIET)
+        add_option(self, QUIET)
         self.own.append((QUIET, True))
 
     def add(self, title: str, *settings: Setting, defaults: bool = True, required: tuple[str, ...] = ()) -> None:
@@ -74,25 +74,8 @@ class Parser(argparse.ArgumentParser):
         """Add a group of options, each None where it is not given; values are checked by whoever takes the settings."""
         group = next((g for g in self._action_groups if g.title == title), None) or self.add_argument_group(title)
         for setting in settings:
-            self._option(group, setting, required=setting.name in required)
-
-    def _option(self, group, setting: Setting, **more) -> None:
-        self.memory = setting if setting.name == "memory" else self.memory
-        flags = [option_string(setting.name), *([setting.also] if setting.also else [])]
-        more |= {"dest": setting.name, "default": None, "help": setting.described().replace("%", "%%")}
-        if setting.kind is bool:
-            group.add_argument(*flags, action="store_true", **more)
-            return
-        metavar = setting.metavar or {str: "NAME", int: "N"}.get(setting.kind, "X")
-        if setting.choices and len(setting.choices) <= 3 and not setting.metavar:
-            metavar = "|".join(map(str, setting.choices))
-        if setting.choices:
-            more["choices"] = tuple(map(str, setting.choices))
-        if setting.many == "append":
-            more["action"] = "append"
-        elif setting.many != 1:
-            more |= {"nargs": setting.many, "const": "-"} if setting.many == "?" else {"nargs": setting.many}
-        group.add_argument(*flags, metavar=metavar, **more)
+            add_option(group, setting, required=setting.name in required)
+            self.memory = setting if setting.name == "memory" else self.memory
 
     def error(self, message: str):
         self.exit(2, f"{self.prog}: error: {message} (see --help)\n")
@@ -147,6 +130,25 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and not action.option_strings and value not in action.choices:
             choices = one_of(str(value), map(str, action.choices))
             raise argparse.ArgumentError(action, f"invalid choice: '{value}'; {choices}")
+
+
+def add_option(group, setting: Setting, **more) -> None:
+    """Add a setting as an option, None where it is not given, to a parser of argparse's or a group of one."""
+    flags = [option_string(setting.name), *([setting.also] if setting.also else [])]
+    more |= {"dest": setting.name, "default": None, "help": setting.described().replace("%", "%%")}
+    if setting.kind is bool:
+        group.add_argument(*flags, action="store_true", **more)
+        return
+    metavar = setting.metavar or {str: "NAME", int: "N"}.get(setting.kind, "X")
+    if setting.choices and len(setting.choices) <= 3 and not setting.metavar:
+        metavar = "|".join(map(str, setting.choices))
+    if setting.choices:
+        more["choices"] = tuple(map(str, setting.choices))
+    if setting.many == "append":
+        more["action"] = "append"
+    elif setting.many != 1:
+        more |= {"nargs": setting.many, "const": "-"} if setting.many == "?" else {"nargs": setting.many}
+    group.add_argument(*flags, metavar=metavar, **more)
 
 
 def value_of(arguments: Sequence[str], *flags: str) -> str | None:

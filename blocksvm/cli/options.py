@@ -6,6 +6,7 @@ Imports nothing heavy, so that ``--help`` is quick: a solver's own settings are 
 from __future__ import annotations
 
 import sys
+from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.memory import SettingWithUnit, seconds_of
 from blocksvm.base.settings import Setting, Settings
+from blocksvm.cli.console import add_option
 from blocksvm.files.paths import OBJECT_SETTINGS, is_url, location
 from blocksvm.formats import AUTO, FORMATS, settings_offered
 from blocksvm.training.run_settings import ROUNDING
@@ -224,16 +226,8 @@ def refusal(owner: str, settings: Settings) -> Callable[[str], str | None]:
 
 def described(name: str, summary: str, settings: Settings, more: Sequence[str] = ()) -> str:
     """A solver or learner with its settings, for ``--help-solver`` and ``--help-learner``."""
-    from textwrap import fill
-
-    wrapped = partial(fill, width=80, break_long_words=False, break_on_hyphens=False)
-    rows = []
+    shown = ArgumentParser(usage=SUPPRESS, add_help=False, description=f"{name}: {summary}", epilog=" ".join(more))
+    group = shown.add_argument_group("settings")
     for setting in settings:
-        metavar = setting.metavar or {str: "NAME", int: "N", bool: ""}.get(setting.kind, "X")
-        rows.append((f"{option_string(setting.name)} {metavar}".rstrip(), setting.described()))
-    width = max((len(flag) for flag, _ in rows), default=0)
-    lines = [wrapped(line, subsequent_indent="  ") for line in (f"{name}: {summary}", *more)]
-    lines += [""] if rows else []
-    indent = " " * (width + 4)
-    lines += [wrapped(text, initial_indent=f"  {flag.ljust(width)}  ", subsequent_indent=indent) for flag, text in rows]
-    return "\n".join(lines)
+        add_option(group, setting)
+    return shown.format_help().rstrip()

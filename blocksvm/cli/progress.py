@@ -10,24 +10,6 @@ from functools import partial
 from blocksvm.base.errors import printable
 
 
-class Pace:
-    """How much is done in a second: since the first part was, before which kernels may have been compiled, and once a
-    second has passed and more was done in it than that; until then nothing is known."""
-
-    LEAST = 1.0  # seconds that an estimate rests on
-
-    def __init__(self):
-        self.first: tuple[float, float] | None = None
-
-    def of(self, seconds: float, done: float) -> float | None:
-        """Where so much is done after so many seconds."""
-        if self.first is None and done:
-            self.first = seconds, done
-        if self.first is None or seconds - self.first[0] < self.LEAST or done <= self.first[1]:
-            return None
-        return (done - self.first[1]) / (seconds - self.first[0])
-
-
 class Line:
     """One line of progress: rewritten in place on a terminal, printed now and then elsewhere."""
 
