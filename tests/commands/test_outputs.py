@@ -28,27 +28,6 @@ def rows(tmp_path) -> Path:
     return path
 
 
-def test_a_device_is_written_into(tmp_path):
-    """A device of our own, with the numbers of /dev/null."""
-    device = tmp_path / "null"
-    try:
-        os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))
-    except PermissionError:
-        pytest.skip("only root makes devices")
-    before = os.stat(device)
-    for overwrite in (False, True):
-        check_output(device, overwrite, "predictions")
-        with written_whole(device, overwrite) as file:
-            file.write(b"1\n")
-    assert os.path.samestat(os.stat(device), before)
-    assert os.listdir(tmp_path) == ["null"]
-    for kind in ("store", "model", "checkpoint"):
-        with pytest.raises(
-            InputError, match="null: is no regular file, so it is not replaced; give the name of a file"
-        ):
-            check_output(device, True, kind)
-
-
 def test_a_pipe_is_written_into(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -60,6 +39,9 @@ def test_a_pipe_is_written_into(tmp_path):
         file.write("1\n-1\n")
     reader.join(10.0)
     assert got == ["1\n-1\n"]
+    for kind in ("store", "model", "checkpoint"):
+        with pytest.raises(InputError, match="pipe: is no regular file, so it is not replaced; give the name of a f"):
+            check_output(pipe, True, kind)
     assert os.listdir(tmp_path) == ["pipe"]
 
 
