@@ -67,7 +67,6 @@ def main(arguments: list[str]) -> int:
     from blocksvm.store.descriptions import as_json
 
     with SplitDisplay(sys.stderr, options.quiet) as display:
-        display.begin(options.inputs, settings)
         if changes:
             about, skipped = extend(options.inputs, options.store, settings, display.show, options.append_once)
         else:

@@ -72,8 +72,8 @@ class Session:
                 if resume is not None or not may:
                     raise
                 return self._run_in_groups(source, None, began)
-            if plan.held_out is not None and plan.held_out.note and not options.quiet:
-                print(f"note: {plan.held_out.note}", file=sys.stderr)
+            if plan.held_out is not None:
+                self._note(plan.held_out.note)
             display = TrainDisplay(sys.stderr, options.quiet)
             writers = [display.show]
             make: Callable[..., OuterLoop] = OuterLoop
@@ -158,7 +158,7 @@ class Session:
         lines.append(f"{k:,} classes in {len(groups.parts):,} groups: the gap is the largest of a class")
         return result, lines + self._written()
 
-    def _note(self, text: str) -> None:
+    def _note(self, text: str | None) -> None:
         if text and not self.options.quiet:
             print(f"note: {text}", file=sys.stderr)
 

@@ -16,7 +16,6 @@ class SplitDisplay:
 
     def __init__(self, stream, quiet: bool):
         self.line = Line(stream, quiet)
-        self.quiet, self.stream = quiet, stream
         self.began = time.perf_counter()
         self.phase = ("", 0.0)  # and the seconds when it began
 
@@ -29,17 +28,6 @@ class SplitDisplay:
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self.began
-
-    def begin(self, inputs: list[str], settings) -> None:
-        self.began = time.perf_counter()
-        if self.quiet:
-            return
-        names = inputs[0] if len(inputs) == 1 else f"{len(inputs)} inputs" if inputs else "no new text"
-        names = "standard input" if names == "-" else names
-        print(
-            f"splitting {names}: up to {megabytes(settings.memory)} of memory, {number_of(settings.n_jobs, 'thread')}",
-            file=self.stream,
-        )
 
     def show(self, progress) -> None:
         if progress.phase != self.phase[0]:
