@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import MEMORY
@@ -66,7 +67,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.formats import said_of_columns
     from blocksvm.store.descriptions import as_json
 
-    with SplitDisplay(sys.stderr, options.quiet) as display:
+    with closing(SplitDisplay(sys.stderr, options.quiet)) as display:
         if changes:
             about, skipped = extend(options.inputs, options.store, settings, display.show, options.append_once)
         else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -85,7 +85,7 @@ class Session:
             if "log" in self.outputs:
                 writers.append(self._open_trace(stack, resume))
             writers.append(self._remember)
-            with display:
+            with closing(display):
                 result = loop.run()
             lines = train_summary(result)
             calibration = None
@@ -145,7 +145,7 @@ class Session:
                     print(f"classes {first + 1:,} to {first + plan.solver.n_vectors:,} of {k:,}", file=sys.stderr)
                 begun = began if plan.resume else time.perf_counter() - groups.seconds
                 loop = self._loop(plan, [display.show, self._remember], begun)
-                with display:
+                with closing(display):
                     result = loop.run()
                 if result.status == "interrupted":
                     return result, []

@@ -16,14 +16,9 @@ class SplitDisplay:
 
     def __init__(self, stream, quiet: bool):
         self.line = Line(stream, quiet)
+        self.close = self.line.close
         self.began = time.perf_counter()
         self.phase = ("", 0.0)  # and the seconds when it began
-
-    def __enter__(self) -> SplitDisplay:
-        return self
-
-    def __exit__(self, *exception) -> None:
-        self.line.close()
 
     @property
     def seconds(self) -> float:

@@ -26,6 +26,7 @@ class TrainDisplay:
     def __init__(self, stream, quiet: bool):
         self.stream, self.quiet = stream, quiet
         self.line = Line(stream, quiet or not stream.isatty())  # what is being done, below the rows
+        self.close = self.line.close
         self.start: dict = {}
         self.columns: list[str] = []  # from the first row on
         self.gaps: list[tuple[float, float]] = []
@@ -34,12 +35,6 @@ class TrainDisplay:
         self.bytes_read = 0
         self.before = {"rows": 0, "cumulative_loss": 0.0, "mistakes": 0, "squared_errors": 0.0, "cumulative_cost": 0.0,
                        "asked": 0}  # fmt: skip
-
-    def __enter__(self) -> TrainDisplay:
-        return self
-
-    def __exit__(self, *exception) -> None:
-        self.line.close()
 
     def show(self, event: dict) -> None:
         if self.quiet:
