@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.files.output import named_errors, put_array, take_array
+from blocksvm.files.input import named_errors
+from blocksvm.files.output import put_array, take_array
 from blocksvm.kernels.shuffle import gather_rows
 
 MARGIN_BYTES = 64_000_000  # disk space that is left alone

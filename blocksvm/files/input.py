@@ -12,8 +12,8 @@ import os
 import re
 import select
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from blocksvm.base.errors import InputError, advice
@@ -47,6 +47,28 @@ def names_of_inputs(inputs: str | Path | Iterable[str | Path]) -> list[str]:
     return [os.fspath(name) for name in listed]
 
 
+@contextmanager
+def named_errors(path: Location) -> Iterator[None]:
+    """Errors of the system meanwhile, with ``path`` in them."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        number = system_number(error)
+        filename = getattr(error, "filename", None)
+        if number is None or not (filename is None or str(filename).endswith(".partial")):
+            raise
+        words = error.strerror if isinstance(error, OSError) and error.strerror else os.strerror(number)
+        raise OSError(number, words, str(path)) from error
+
+
+def system_number(error: BaseException) -> int | None:
+    """The system's number of an error; HDF5 has it in a sentence."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    named = re.search(r"errno = (\d+)", str(error))
+    return int(named[1]) if named else None
+
+
 class InputFile(io.FileIO):
     """A file opened for reading; OSError names it, also where reading fails."""
 
@@ -63,16 +85,12 @@ class InputFile(io.FileIO):
             super().close()
 
     def readinto(self, buffer) -> int | None:
-        try:
+        with named_errors(self.name):
             return super().readinto(buffer)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self.name)) from error
 
     def readall(self) -> bytes:
-        try:
+        with named_errors(self.name):
             return super().readall()
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self.name)) from error
 
 
 def raise_system_error(error: BaseException, name: str) -> None:

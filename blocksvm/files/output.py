@@ -14,7 +14,6 @@ import io
 import json
 import math
 import os
-import re
 import shutil
 import stat
 import tempfile
@@ -29,7 +28,7 @@ import numpy as np
 from xxhash import xxh3_64_hexdigest
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.files.input import open_input
+from blocksvm.files.input import named_errors, open_input
 from blocksvm.files.paths import Location, ObjectUrl, note_written
 
 LONGEST_NAME, LONGEST_STEM = 230, 150  # bytes of an output's name, and within a temporary one; file systems allow 255
@@ -185,10 +184,8 @@ def put_array(file: IO[bytes], array: np.ndarray) -> None:
 def take_array(file, dtype, n: int, path: Path) -> np.ndarray:
     """The next n elements of a temporary file; OSError, which names ``path``, where it has fewer."""
     array = np.empty(n, dtype)
-    try:
+    with named_errors(path):
         filled = file.readinto(array.view(np.uint8))
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
     if filled != array.nbytes:
         raise OSError(errno.EIO, "a temporary file is shorter than what was written to it", str(path))
     return array
@@ -455,25 +452,3 @@ class JsonLines:
 
 def _made_meanwhile(path: Location) -> str:
     return f"{path}: was made by another run meanwhile; choose another name or add {option('overwrite', True)}"
-
-
-@contextmanager
-def named_errors(path: Location) -> Iterator[None]:
-    """Errors of the system on writing, with ``path`` in them."""
-    try:
-        yield
-    except (OSError, RuntimeError) as error:
-        number = system_number(error)
-        filename = getattr(error, "filename", None)
-        if number is None or not (filename is None or str(filename).endswith(".partial")):
-            raise
-        words = error.strerror if isinstance(error, OSError) and error.strerror else os.strerror(number)
-        raise OSError(number, words, str(path)) from error
-
-
-def system_number(error: BaseException) -> int | None:
-    """The system's number of an error; HDF5 has it in a sentence."""
-    if isinstance(error, OSError) and error.errno is not None:
-        return error.errno
-    named = re.search(r"errno = (\d+)", str(error))
-    return int(named[1]) if named else None

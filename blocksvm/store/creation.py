@@ -9,7 +9,8 @@ from pathlib import Path
 
 import h5py
 
-from blocksvm.files.output import NewFile, named_errors, take_names
+from blocksvm.files.input import named_errors
+from blocksvm.files.output import NewFile, take_names
 from blocksvm.files.paths import Location
 from blocksvm.store.hdf5_files import VERSIONS, write_text_attribute
 

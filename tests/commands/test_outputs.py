@@ -18,7 +18,8 @@ from support.training_cases import command, make_store, random_rows
 
 from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.files.output import check_output, named_errors, scratch_folder, written_text, written_whole
+from blocksvm.files.input import named_errors
+from blocksvm.files.output import check_output, scratch_folder, written_text, written_whole
 
 
 @pytest.fixture
