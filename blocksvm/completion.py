@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import replace
 from inspect import signature
 
@@ -11,6 +12,7 @@ from blocksvm.cli.commands import COMMANDS, module_of
 from blocksvm.cli.console import Parser, run
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
+FILES = re.compile(r"FILE|DIR|TRACE|MODEL|TEXT|INPUT|\.h5|\.csv|\.jsonl|\.png|\.html")  # names of arguments
 EPILOG = """add to the file that your shell reads at its start:
   bash    eval "$(blocksvm completion bash)"
   fish    blocksvm completion fish | source
@@ -34,6 +36,8 @@ def parser() -> Parser:
 
 def commands() -> argparse.ArgumentParser:
     """One parser of all commands; those that have other options for each solver have the options of all."""
+    import shtab
+
     from blocksvm.base.settings import Setting, Settings
     from blocksvm.online.learner import COMMON_SETTINGS, SHARED
     from blocksvm.online.methods import NAMES, get_method
@@ -52,6 +56,9 @@ def commands() -> argparse.ArgumentParser:
         known = parser._option_string_actions
         of_all = [one for one in settings.values() if one.name not in left_out and option_string(one.name) not in known]
         parser.add_unchecked("settings", of_all if of_solvers else ())
+        for action in parser._actions:
+            if FILES.search(str(action.metavar or "")):
+                action.complete = shtab.FILE
         subparsers.add_parser(name, help=summary, parents=[parser], add_help=False)
     return whole
 

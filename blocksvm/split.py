@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import MEMORY
@@ -65,8 +66,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.formats import said_of_columns
     from blocksvm.store.descriptions import as_json
 
-    with SplitDisplay(sys.stderr, options.quiet) as display:
-        display.begin(options.inputs, settings)
+    with closing(SplitDisplay(sys.stderr, options.quiet)) as display:
         if options.append:
             about, skipped = extend(options.inputs, options.store, settings, display.show, options.append_once)
         else:
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
         unchanged = options.append and set(options.inputs) <= set(skipped)
         lines = skipped_lines(options.store, skipped, unchanged)
         if not unchanged:
-            lines += split_summary(location(options.store), about, display.seconds, display.rate(display.seconds))
+            lines += split_summary(location(options.store), about, display.seconds)
         print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])
     if not options.quiet:
         if line := said_of_columns(about.recipe)[0]:

@@ -24,7 +24,6 @@ from blocksvm.cli.options import (
     saved_in,
 )
 from blocksvm.cli.outputs import emit_json, outputs_of, print_next, print_results
-from blocksvm.cli.standard import drawing
 from blocksvm.files.paths import location
 from blocksvm.online.methods import NAMES
 from blocksvm.problems.problem_settings import WITH_CLASSES
@@ -140,8 +139,6 @@ def main(arguments: list[str]) -> int:
 
         check_calibrated(options.calibrate, settings, len(about.labels or []) == 2 and about.label_kind != "sets")
     stop = catch_signals()
-    if not options.quiet:
-        print("loading", end="\r", file=drawing(sys.stderr)) if sys.stderr.isatty() else None
     from blocksvm.cli.session import Session
 
     session = Session(options, start, settings, outputs, stop)

@@ -2,14 +2,11 @@
 
 import gc
 import os
-import signal
 from datetime import timedelta
-from typing import NamedTuple
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-from blocksvm.cli import console
 
 # HYPOTHESIS_PROFILE=nightly draws twenty times as many examples
 quick = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -51,40 +48,19 @@ def server(monkeypatch):
         yield running
 
 
-class Outcome(NamedTuple):
-    """How a command ended: exit code, standard output, standard error."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def last_line(self) -> str:
-        return self.err.rstrip("\n").rsplit("\n", 1)[-1]
-
-
 @pytest.fixture
 def run_in_process(capsys):
     """run_in_process(main, *arguments) runs a command as ``python -m`` does, in this process; gives an Outcome."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    from support.training_cases import run_in_process
 
-    def run(main, *arguments) -> Outcome:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            console.run(main, [str(argument) for argument in arguments])
-        shown = capsys.readouterr()
-        return Outcome(ended.value.code, shown.out, shown.err)
-
-    yield run
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    return partial(run_in_process, capsys)
 
 
 @pytest.fixture
 def succeeds(run_in_process):
     """succeeds(main, *arguments): the Outcome of a command that must end well."""
 
-    def run(main, *arguments) -> Outcome:
+    def run(main, *arguments):
         ended = run_in_process(main, *arguments)
         assert ended.code == 0, ended.err
         return ended

@@ -31,16 +31,12 @@ _option_names = False
 
 def printable(text: str) -> str:
     """A text of a file on one line: its control characters as Python writes them, \\n or \\x1b."""
-    return CONTROLS.sub(_escape, text)
+    return CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def shown_lines(text: str) -> str:
     """The same of lines, which stay lines."""
     return text if CONTROLS.search(text.replace("\n", "")) is None else "\n".join(map(printable, text.split("\n")))
-
-
-def _escape(match: re.Match) -> str:
-    return match[0].encode("unicode_escape").decode()
 
 
 class InputError(ValueError):

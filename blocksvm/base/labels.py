@@ -313,12 +313,10 @@ def encode_labels(y, n: int) -> tuple[np.ndarray, tuple | None]:
     if y.dtype.kind in "US" or any(isinstance(label, str) for label in labels):
         labels = [label.decode() if isinstance(label, bytes) else label for label in labels]
         _refuse(labels)
-        absent = [label is None or (isinstance(label, float) and np.isnan(label)) for label in labels]
-        if not all(none or isinstance(label, str) for label, none in zip(labels, absent, strict=True)):
+        labels = [None if isinstance(label, float) and np.isnan(label) else label for label in labels]
+        if not all(label is None or isinstance(label, str) for label in labels):
             raise InputError("the labels must be all numbers or all strings; write the numbers as strings")
-        table = tuple(sorted({label for label, none in zip(labels, absent, strict=True) if not none}))
-        place = {label: float(k) for k, label in enumerate(table)}
-        return np.array([np.nan if none else place[label] for label, none in zip(labels, absent, strict=True)]), table
+        return _by_place(labels)
     numbers = numbers_of(y)
     _refuse(numbers)
     return numbers, None
@@ -366,9 +364,14 @@ def _encode_sets(labels: list, n: int) -> tuple[np.ndarray, tuple]:
     if not words:
         exact(np.array(members, np.float64), np.array(members, dtype=object), "give them as strings")
     _refuse(sets)
-    table = tuple(sorted({row for row in sets if row is not None}))
-    place = {row: float(k) for k, row in enumerate(table)}
-    return np.array([np.nan if row is None else place[row] for row in sets]), table
+    return _by_place(sets)
+
+
+def _by_place(labels: list) -> tuple[np.ndarray, tuple]:
+    """``encode_labels`` of strings or tuples, None where a row has none."""
+    table = tuple(sorted(set(labels) - {None}))
+    place = {label: float(k) for k, label in enumerate(table)} | {None: np.nan}
+    return np.array([place[label] for label in labels]), table
 
 
 def _encode_indicators(y: np.ndarray) -> tuple[np.ndarray, tuple]:

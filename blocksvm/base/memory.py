@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import ascii_uppercase
 
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.settings import Setting
@@ -22,13 +23,10 @@ OF_MACHINE = Path("/proc/meminfo")
 def with_unit(text: str, units: Mapping[str, int], what: str) -> float:
     """The number of a text such as '1.5GB' in the unit 1.  ValueError, with a sentence that expects ``what``, for other
     texts and for numbers that are not above 0."""
-    number = text.strip().upper()
-    unit = ""
-    while number and number[-1].isalpha():
-        unit = number[-1] + unit
-        number = number[:-1]
+    given = text.strip().upper()
+    number = given.rstrip(ascii_uppercase)
     try:
-        value = float(number) * units[unit]
+        value = float(number) * units[given.removeprefix(number)]
     except (KeyError, ValueError):
         raise ValueError(f"'{text}' is not {what}") from None
     if not 0 < value < math.inf:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from blocksvm.base.errors import InputError, one_of, option
-from blocksvm.base.user_code import by_user, check_followed, imported, location_of, object_at
+from blocksvm.base.user_code import by_user, check_followed, location_of, object_at, require_named
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,9 @@ class Registry(Mapping[str, str]):
         self.check(name, kind)
         if name in self.locations:
             return object_at(self.locations[name])
+        require_named(name, kind)
         try:
-            loaded = imported(name, kind)
+            loaded = object_at(name)
         except ImportError as error:
             raise InputError(f"{option(kind, name)}: cannot be imported ({error})") from None
         if not isinstance(loaded, tuple(map(object_at, self.classes))):

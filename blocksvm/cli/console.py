@@ -13,7 +13,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from blocksvm import __version__
@@ -31,8 +31,7 @@ from blocksvm.files.paths import arguments_without_secrets, one_run, use_connect
 TURN_SECONDS = 2e-4
 # Python looks for garbage whenever there are 700 objects more.  Loading a command's modules makes some 100,000, none of
 # them garbage, and looking through them 150 times takes a tenth of the time to start.
-OBJECTS_OF_MODULES = 200_000
-USUAL = gc.get_threshold()
+OBJECTS = 20_000
 LEAST_MEMORY = 5  # MB that are worth to be advised
 # Products of vectors here are short, or sparse and ours: after each of them OpenBLAS's other threads would wait in a
 # busy loop for the next one, and take their processors from the threads that read and parse.
@@ -40,31 +39,6 @@ ONE_BLAS_THREAD = ("OPENBLAS_NUM_THREADS", "1")
 SYSTEM_POOL = "ARROW_DEFAULT_MEMORY_POOL", "system"  # the others keep some 30 MB of what was given back
 NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)")  # a value that begins so is not an option
 QUIET = Setting("quiet", "print one line or the table asked for, and errors", False, bool)
-
-
-class Known(tuple):
-    """Values that completion offers for an option; those that it may have are checked by who takes them."""
-
-    def __contains__(self, value) -> bool:
-        return True
-
-
-FILES = re.compile(r"FILE|DIR|TRACE|MODEL|TEXT|INPUT|\.h5|\.csv|\.jsonl|\.png|\.html")
-
-
-class Stored(argparse.Action):
-    """An argument with a value: argparse's own, but that completion offers files where its name says that it is one."""
-
-    def __call__(self, parser, namespace, values, option_string=None):
-        setattr(namespace, self.dest, values)
-
-    @property
-    def complete(self) -> dict[str, str]:
-        if not FILES.search(str(self.metavar or "")):
-            raise AttributeError("complete")
-        import shtab
-
-        return shtab.FILE
 
 
 class Parser(argparse.ArgumentParser):
@@ -82,14 +56,12 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        self.register("action", None, Stored)
-        self.register("action", "store", Stored)
         self._negative_number_matcher = NEGATIVE
         self.memory = MEMORY
         self.own: list[tuple[Setting, bool]] = []  # whether a default takes the place of one that is not given
         self.refusal: Callable[[str], str | None] = lambda flag: None  # what to say of an option that is not known
         self.add_argument("--version", action="version", version=f"blocksvm {__version__}")
-        self._option(self, QUIET)
+        add_option(self, QUIET)
         self.own.append((QUIET, True))
 
     def add(self, title: str, *settings: Setting, defaults: bool = True, required: tuple[str, ...] = ()) -> None:
@@ -102,25 +74,8 @@ class Parser(argparse.ArgumentParser):
         """Add a group of options, each None where it is not given; values are checked by whoever takes the settings."""
         group = next((g for g in self._action_groups if g.title == title), None) or self.add_argument_group(title)
         for setting in settings:
-            self._option(group, setting, required=setting.name in required)
-
-    def _option(self, group, setting: Setting, **more) -> None:
-        self.memory = setting if setting.name == "memory" else self.memory
-        flags = [option_string(setting.name), *([setting.also] if setting.also else [])]
-        more |= {"dest": setting.name, "default": None, "help": setting.described().replace("%", "%%")}
-        if setting.kind is bool:
-            group.add_argument(*flags, action="store_true", **more)
-            return
-        metavar = setting.metavar or {str: "NAME", int: "N"}.get(setting.kind, "X")
-        if setting.choices and len(setting.choices) <= 3 and not setting.metavar:
-            metavar = "|".join(map(str, setting.choices))
-        if setting.choices:
-            more["choices"] = Known(map(str, setting.choices))
-        if setting.many == "append":
-            more["action"] = "append"
-        elif setting.many != 1:
-            more |= {"nargs": setting.many, "const": "-"} if setting.many == "?" else {"nargs": setting.many}
-        group.add_argument(*flags, metavar=metavar, **more)
+            add_option(group, setting, required=setting.name in required)
+            self.memory = setting if setting.name == "memory" else self.memory
 
     def error(self, message: str):
         self.exit(2, f"{self.prog}: error: {message} (see --help)\n")
@@ -171,9 +126,29 @@ class Parser(argparse.ArgumentParser):
         return f"{flag}: no such option here; {answer or meant}"
 
     def _check_value(self, action, value):
-        if action.choices is not None and value not in action.choices:
+        """Of arguments alone: the values of options are checked by who takes them, and offered by completion."""
+        if action.choices is not None and not action.option_strings and value not in action.choices:
             choices = one_of(str(value), map(str, action.choices))
             raise argparse.ArgumentError(action, f"invalid choice: '{value}'; {choices}")
+
+
+def add_option(group, setting: Setting, **more) -> None:
+    """Add a setting as an option, None where it is not given, to a parser of argparse's or a group of one."""
+    flags = [option_string(setting.name), *([setting.also] if setting.also else [])]
+    more |= {"dest": setting.name, "default": None, "help": setting.described().replace("%", "%%")}
+    if setting.kind is bool:
+        group.add_argument(*flags, action="store_true", **more)
+        return
+    metavar = setting.metavar or {str: "NAME", int: "N"}.get(setting.kind, "X")
+    if setting.choices and len(setting.choices) <= 3 and not setting.metavar:
+        metavar = "|".join(map(str, setting.choices))
+    if setting.choices:
+        more["choices"] = tuple(map(str, setting.choices))
+    if setting.many == "append":
+        more["action"] = "append"
+    elif setting.many != 1:
+        more |= {"nargs": setting.many, "const": "-"} if setting.many == "?" else {"nargs": setting.many}
+    group.add_argument(*flags, metavar=metavar, **more)
 
 
 def value_of(arguments: Sequence[str], *flags: str) -> str | None:
@@ -199,12 +174,12 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     name = getattr(main.__globals__["__spec__"], "name", "commands")  # of the module, also where that is __main__
     prog = f"blocksvm {name.rpartition('.')[2]}".removesuffix(" commands")
     before, turns, handlers = use_option_names(True), sys.getswitchinterval(), signals_interrupt()
+    usual = gc.get_threshold()
     unraisable, sys.unraisablehook = sys.unraisablehook, show_unless_ended(sys.unraisablehook)
     os.environ.setdefault(*ONE_BLAS_THREAD)  # numpy reads it when it is imported
     os.environ.setdefault(*SYSTEM_POOL)  # as pyarrow does this
     sys.setswitchinterval(TURN_SECONDS)
-    gc.set_threshold(OBJECTS_OF_MODULES, *USUAL[1:])
-    gc.callbacks.append(look_as_usual)
+    gc.set_threshold(OBJECTS, *usual[1:])
     try:
         try:
             with no_user_locations(), standard_streams(), one_run() as files:
@@ -213,8 +188,7 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
             use_option_names(before)
             show_with(None)
             sys.setswitchinterval(turns)
-            gc.callbacks.remove(look_as_usual)
-            gc.set_threshold(*USUAL)
+            gc.set_threshold(*usual)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
             sys.unraisablehook = unraisable  # last: looking for garbage takes a while, in which signals come
@@ -226,11 +200,6 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
 def show_unless_ended(show: Callable) -> Callable:
     """``show`` what cannot be raised, but not a signal in a destructor: ``catch_signals`` raises it again."""
     return lambda unraisable: None if isinstance(unraisable.exc_value, Ended) else show(unraisable)
-
-
-def look_as_usual(phase: str, info: Mapping) -> None:
-    """From the first time on that Python looks for garbage, it does so as often as ever."""
-    gc.set_threshold(*USUAL)
 
 
 def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequence, arguments: list[str]) -> int:
@@ -283,7 +252,11 @@ class Ended(KeyboardInterrupt):
     dataclass, and in the end kills itself by SIGINT, whatever the exit status."""
 
 
-ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # by which a user, a container or a closed terminal ends a command
+ENDING = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+)  # by which a user, a container or a closed terminal ends a command
 _signals_seen: list[int] = []  # by this command
 
 
@@ -320,7 +293,7 @@ def _handle(handler: Callable) -> dict:
     those of before.  Only a program's main thread can set any."""
     before = {}
     if threading.current_thread() is threading.main_thread():
-        for number in (getattr(signal, name) for name in ENDING if hasattr(signal, name)):
+        for number in ENDING:
             if signal.getsignal(number) != signal.SIG_IGN:
                 before[number] = signal.signal(number, handler)
     return before

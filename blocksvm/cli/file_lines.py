@@ -19,36 +19,29 @@ from blocksvm.store.descriptions import (
 )
 from blocksvm.training.run_settings import FREE
 
-# settings that have a line of their own
-ELSEWHERE = ("class_weight",)
+MOST_LABELS_SHOWN = 20
 
 
-def method_lines(meta: RunMeta) -> list[tuple[str, str]]:
-    """The lines on the method of a model, and on the settings that decided what it learned."""
-    settings, run = meta.method.settings, meta.settings
-    weights = settings.get("class_weight")
+def linear_lines(kind: str, meta: RunMeta, n_bytes: int) -> list[tuple[str, str | None]]:
+    """The lines that a model and a checkpoint have in common: its method, and the settings that decided what it
+    learned."""
+    settings, run, bias = dict(meta.method.settings), meta.settings, meta.constant
+    weights = settings.pop("class_weight", None)
     if isinstance(weights, dict):
         weights = ", ".join(f"{label} times {weight:g}" for label, weight in weights.items())
-    lines = [
+    constant = "free: not regularised" if bias == FREE else f"a constant feature of value {bias:g}" if bias else "none"
+    return [
+        (kind, megabytes(n_bytes)),
         ("solver", meta.method.name),
-        ("settings", shown({k: v for k, v in settings.items() if k not in ELSEWHERE}) or "the defaults"),
-        ("bias", bias_text(meta.constant)),
+        ("settings", shown(settings) or "the defaults"),
+        ("bias", constant),
         ("class weights", weights),
         ("prior", getattr(meta, "prior", None)),
         ("schedule", None if meta.method.learner else run.get("schedule")),
         ("seed", str(run.get("seed", 0))),
+        ("features", f"{meta.n_features:,}"),
+        ("labels", labels_text(meta) if isinstance(meta, ModelMeta) else None),
     ]
-    return [(name, value) for name, value in lines if value is not None]
-
-
-def bias_text(bias: float | str) -> str:
-    """The setting of a run, as a person reads it."""
-    if bias == FREE:
-        return "free: not regularised"
-    return f"a constant feature of value {bias:g}" if bias else "none"
-
-
-MOST_LABELS_SHOWN = 20
 
 
 def labels_text(meta: ModelMeta) -> str:
@@ -61,26 +54,10 @@ def labels_text(meta: ModelMeta) -> str:
     return f"sets of {text}" if meta.multilabel else text
 
 
-def fit_lines(certificate: CertificateMeta) -> list[tuple[str, str]]:
-    """The lines on the fit of a model to the rows that it was trained on."""
-    if certificate.accuracy is not None:
-        return [("accuracy", f"{certificate.accuracy:.4f} on the training rows")]
-    if certificate.rmse is not None:
-        return [("error", f"{certificate.rmse:.6g} on the training rows (root of the mean square)")]
-    return []
-
-
-def history_text(meta: StoreMeta) -> str:
-    """Of a store to which rows were added: how often, and how many in all."""
-    steps = meta.history
-    added = meta.n_samples - steps[0].n_samples
-    return f"{'once' if len(steps) == 1 else f'{len(steps)} times'} since it was split: {rows(added)} added"
-
-
-def structure_lines(meta: StructureMeta, n_bytes: int) -> list[tuple[str, str]]:
+def structure_lines(meta: StructureMeta, n_bytes: int) -> list[tuple[str, str | None]]:
     labels, certificate = meta.labels, meta.certificate
     gap = f"relative gap {certificate.rel_gap:.3e}, primal {certificate.primal:.10g}" if certificate else None
-    lines = [
+    return [
         ("structure", f"{megabytes(n_bytes)}, task {meta.task}"),
         ("learner", meta.learner),
         ("settings", shown({k: v for k, v in meta.settings.items() if k != "template"})),
@@ -90,53 +67,46 @@ def structure_lines(meta: StructureMeta, n_bytes: int) -> list[tuple[str, str]]:
         ("trained on", f"{meta.trained_on}, {number_of(meta.epochs, 'epoch')}, {meta.seconds:.1f}s"),
         ("certificate", gap),
     ]
-    return [(name, value) for name, value in lines if value is not None]
 
 
-def store_lines(meta: StoreMeta, n_bytes: int) -> list[tuple[str, str]]:
-    nnz = meta.n_nonzeros
+def store_lines(meta: StoreMeta, n_bytes: int) -> list[tuple[str, str | None]]:
+    nnz, steps = meta.n_nonzeros, meta.history
     text = sum(source.text_bytes for source in meta.sources)
     names, settings = [source.name for source in meta.sources], as_json(meta.settings)
+    changed = None
+    if steps:
+        times, added = "once" if len(steps) == 1 else f"{len(steps)} times", meta.n_samples - steps[0].n_samples
+        changed = f"{times} since it was split: {rows(added)} added"
     return [
         ("store", f"{megabytes(n_bytes)}, {n_bytes / max(1, nnz):.2f} bytes a nonzero"),
         ("rows", f"{meta.n_samples:,} ({meta.settings.order} order)"),
         ("features", f"{meta.n_features:,}{' with names' if meta.named else ''}"),
         ("nonzeros", f"{nnz:,} ({nnz / meta.n_samples:.1f} a row), values {meta.values}"),
         ("labels", labels_line(meta)),
-        *([("weights", "rows have weights of their own")] if meta.weighted else []),
+        ("weights", "rows have weights of their own" if meta.weighted else None),
         ("largest norm", f"{meta.max_norm:.6g}"),
         ("chunks", f"{meta.n_chunks:,} of up to {meta.chunk_nonzeros:,} nonzeros, {meta.codec}"),
         ("made from", f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''} ({megabytes(text)} of text)"),
-        *([("changed", history_text(meta))] if meta.history else []),
+        ("changed", changed),
         *(("note", note) for note in meta.notes),
         ("settings", ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)),
         ("fingerprint", meta.fingerprint),
     ]
 
 
-def linear_lines(kind: str, meta: RunMeta, n_bytes: int) -> list[tuple[str, str]]:
-    """The lines that a model and a checkpoint have in common."""
-    return [
-        (kind, megabytes(n_bytes)),
-        *method_lines(meta),
-        ("features", f"{meta.n_features:,}"),
-        *([("labels", labels_text(meta))] if isinstance(meta, ModelMeta) else []),
-    ]
-
-
-def checkpoint_lines(meta: CheckpointMeta, n_bytes: int) -> list[tuple[str, str]]:
+def checkpoint_lines(meta: CheckpointMeta, n_bytes: int) -> list[tuple[str, str | None]]:
     progress = meta.progress
     position = f"outer iteration {progress['outer']}, {number_of(progress['visit'], 'block')} visited in it"
     return [*linear_lines("checkpoint", meta, n_bytes), ("position", position)]
 
 
-def model_lines(meta: ModelMeta, n_bytes: int) -> list[tuple[str, str]]:
+def model_lines(meta: ModelMeta, n_bytes: int) -> list[tuple[str, str | None]]:
     """Of a linear model, or one with a kernel: how it was trained, and how well it fits."""
     lines = linear_lines("model", meta, n_bytes)
     if (kept := meta.sparse) is not None:
         dropped = f", {kept.n_dropped:,} below {kept.drop_below:g} left out" if kept.n_dropped else ""
         lines.append(("weights", f"{kept.n_weights:,} kept one by one{dropped}"))
-    lines += [] if meta.radius is None else [("radius", f"{meta.radius:.6g}")]
+    lines.append(("radius", None if meta.radius is None else f"{meta.radius:.6g}"))
     if (told := meta.progress) is not None:
         figures = (told.rows, told.cumulative_loss, told.mistakes, told.squared_errors, told.cumulative_cost)
         return [*lines, ("learned from", f"a stream of {rows(told.rows)}: {loss_text(*figures)}")]
@@ -146,13 +116,14 @@ def model_lines(meta: ModelMeta, n_bytes: int) -> list[tuple[str, str]]:
     if certificate is None:
         return [*lines, ("certificate", "none: the run was interrupted"), ("ended", meta.status)]
     kind = "platt" if isinstance(calibration, PlattMeta) else "isotonic"
-    certified = [] if certificate.primal is None else [("certificate", certificate_text(certificate))]
+    accuracy, rmse, where = certificate.accuracy, certificate.rmse, "on the training rows"
     return [
         *lines,
         ("trained on", f"{meta.store} ({rows(meta.n_samples)})"),
-        *certified,
-        *fit_lines(certificate),
-        *([] if calibration is None else [("probabilities", f"calibrated on rows held out: {kind}")]),
+        ("certificate", None if certificate.primal is None else certificate_text(certificate)),
+        ("accuracy", None if accuracy is None else f"{accuracy:.4f} {where}"),
+        ("error", None if rmse is None else f"{rmse:.6g} {where} (root of the mean square)"),
+        ("probabilities", None if calibration is None else f"calibrated on rows held out: {kind}"),
         ("ended", f"{meta.status} after {number_of(meta.outer, 'outer iteration')}, {meta.seconds:.1f}s"),
         ("versions", ", ".join(f"{name} {value}" for name, value in meta.versions.items())),
     ]
@@ -174,7 +145,7 @@ LINES = {"store": store_lines, "structure": structure_lines, "checkpoint": check
 
 def description_lines(kind: str, meta: Description, n_bytes: int) -> list[tuple[str, str]]:
     """(name, value) lines of a file of this kind."""
-    return LINES[kind](meta, n_bytes)
+    return [(name, value) for name, value in LINES[kind](meta, n_bytes) if value is not None]
 
 
 def weight_lines(top: list) -> list[str]:

@@ -6,6 +6,7 @@ Imports nothing heavy, so that ``--help`` is quick: a solver's own settings are 
 from __future__ import annotations
 
 import sys
+from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.memory import SettingWithUnit, seconds_of
 from blocksvm.base.settings import Setting, Settings
+from blocksvm.cli.console import add_option
 from blocksvm.files.paths import OBJECT_SETTINGS, is_url, location
 from blocksvm.formats import AUTO, FORMATS, settings_offered
 from blocksvm.training.run_settings import ROUNDING
@@ -85,23 +87,15 @@ def add_objects(parser) -> None:
 
 def cluster_of(options):
     """The workers that options name, or None; they are sought when a run begins."""
-    if not is_on_cluster(options):
-        return None
-    from blocksvm.cluster.dask import TIMEOUT, Cluster
-
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
-    timeout = TIMEOUT if options.cluster_timeout is None else options.cluster_timeout
-    return Cluster(options.cluster, options.security, timeout, say)
-
-
-def is_on_cluster(options) -> bool:
     if options.cluster is None:
         for name in ("security", "cluster_timeout"):
             if getattr(options, name, None) is not None:
                 raise InputError(f"{option_string(name)}: is for --cluster; leave it out")
-    return options.cluster is not None
+        return None
+    from blocksvm.cluster.dask import TIMEOUT, Cluster
+
+    timeout = TIMEOUT if options.cluster_timeout is None else options.cluster_timeout
+    return Cluster(options.cluster, options.security, timeout, partial(print, file=sys.stderr, flush=True))
 
 
 def files_named(names: Sequence[str], quiet: bool = False, format_: str | None = None) -> list[str]:
@@ -114,38 +108,42 @@ def files_named(names: Sequence[str], quiet: bool = False, format_: str | None =
 
     paths: list[str] = []
     for name in names:
+        pattern = "*" in name or "?" in name
         if is_url(name):
-            if ("*" in name or "?" in name) and not location(name).exists():
+            if pattern and not location(name).exists():
                 raise InputError(f"{name}: no such object; patterns are for files of this machine: name each object")
             paths.append(name)
             continue
-        if format_ == "folders" and not os.path.isdir(name):
-            raise InputError(f"{name}: is no folder, as --format folders reads")
         if format_ == "folders":
+            if not os.path.isdir(name):
+                raise InputError(f"{name}: is no folder, as --format folders reads")
             paths.append(name)
             continue
         if os.path.isdir(name):
-            candidates = [entry.path for entry in os.scandir(name) if entry.is_file()]
-            _check_folders(name)
-        elif name != "-" and not os.path.exists(name) and ("*" in name or "?" in name):
+            within = [entry for entry in os.scandir(name) if not (entry.is_dir() and is_aside(entry.name))]
+            candidates = [entry.path for entry in within if entry.is_file()]
+            if folders := sorted(entry.name for entry in within if entry.is_dir()):
+                raise InputError(
+                    f"{name}: has folders in it ({folders[0]}{', ...' if len(folders) > 1 else ''}), which are not "
+                    f"read; '{os.path.join(name, '*', '*')}' reads the files in them (a name such as year=2024 is no "
+                    f"column of their rows), '{os.path.join(name, '*')}' those beside them; where they are classes, a "
+                    "file a text, say --format folders"
+                )
+        elif name != "-" and pattern and not os.path.exists(name):
             candidates = [path for path in glob.glob(name.replace("[", "[[]")) if not os.path.isdir(path)]
         else:
             paths.append(name)
             continue
-        wanted = candidates if is_aside(name) else [path for path in candidates if not is_aside(path)]
+        left_out = [] if is_aside(name) else sorted(filter(is_aside, candidates))
+        wanted = sorted(set(candidates) - set(left_out))
+        aside = f"{len(left_out):,} hidden or temporary ones"
         if not wanted:
             what = "the folder has no files" if os.path.isdir(name) else "no file fits"
-            aside = (
-                f" but {len(candidates):,} hidden or temporary ones; name those that are meant" if candidates else ""
-            )
-            raise InputError(f"{name}: {what}{aside}")
-        if len(wanted) < len(candidates) and not quiet:
-            first = os.path.basename(min(path for path in candidates if is_aside(path)))
-            n = len(candidates) - len(wanted)
-            print(f"{name}: {n:,} hidden or temporary file{'s' if n > 1 else ''} left out ({first}"
-                  f"{', ...' if n > 1 else ''}); name {'them' if n > 1 else 'it'} to read "
-                  f"{'them' if n > 1 else 'it'}", file=sys.stderr)  # fmt: skip
-        paths += sorted(wanted)
+            raise InputError(f"{name}: {what}{f' but {aside}; name those that are meant' if left_out else ''}")
+        if left_out and not quiet:
+            first = os.path.basename(left_out[0])
+            print(f"{name}: {aside} left out ({first} first); name what is to be read", file=sys.stderr)
+        paths += wanted
     return paths
 
 
@@ -170,27 +168,6 @@ def is_aside(path: str) -> bool:
 
     name = os.path.basename(path)
     return name.startswith((".", "_", "#")) or name.endswith(("~", ".bak", ".tmp", ".swp", ".part", ".crdownload"))
-
-
-def _check_folders(name: str) -> None:
-    """InputError where a folder has folders in it, which are not read."""
-    import os
-
-    folders = sorted(entry.name for entry in os.scandir(name) if entry.is_dir() and not is_aside(entry.name))
-    if not folders:
-        return
-    inner, pattern_beside = os.path.join(name, "*", "*"), os.path.join(name, "*")
-    column, equals, _ = folders[0].partition("=")
-    if equals:
-        raise InputError(
-            f"{name}: is divided by the column {column} ({folders[0]}, ...), which no file contains; '{inner}' reads "
-            "the files without it, or write the column into them"
-        )
-    raise InputError(
-        f"{name}: has folders in it ({folders[0]}{', ...' if len(folders) > 1 else ''}), which are not read; '{inner}' "
-        f"reads the files in them, '{pattern_beside}' those beside them; where they are classes, a file a text, say "
-        "--format folders"
-    )
 
 
 def chosen_in(options) -> dict:
@@ -249,16 +226,8 @@ def refusal(owner: str, settings: Settings) -> Callable[[str], str | None]:
 
 def described(name: str, summary: str, settings: Settings, more: Sequence[str] = ()) -> str:
     """A solver or learner with its settings, for ``--help-solver`` and ``--help-learner``."""
-    from textwrap import fill
-
-    wrapped = partial(fill, width=80, break_long_words=False, break_on_hyphens=False)
-    rows = []
+    shown = ArgumentParser(usage=SUPPRESS, add_help=False, description=f"{name}: {summary}", epilog=" ".join(more))
+    group = shown.add_argument_group("settings")
     for setting in settings:
-        metavar = setting.metavar or {str: "NAME", int: "N", bool: ""}.get(setting.kind, "X")
-        rows.append((f"{option_string(setting.name)} {metavar}".rstrip(), setting.described()))
-    width = max((len(flag) for flag, _ in rows), default=0)
-    lines = [wrapped(line, subsequent_indent="  ") for line in (f"{name}: {summary}", *more)]
-    lines += [""] if rows else []
-    indent = " " * (width + 4)
-    lines += [wrapped(text, initial_indent=f"  {flag.ljust(width)}  ", subsequent_indent=indent) for flag, text in rows]
-    return "\n".join(lines)
+        add_option(group, setting)
+    return shown.format_help().rstrip()

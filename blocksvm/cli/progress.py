@@ -5,27 +5,9 @@ from __future__ import annotations
 import os
 import textwrap
 import time
+from functools import partial
 
 from blocksvm.base.errors import printable
-from blocksvm.cli.standard import drawing
-
-
-class Pace:
-    """How much is done in a second: since the first part was, before which kernels may have been compiled, and once a
-    second has passed and more was done in it than that; until then nothing is known."""
-
-    LEAST = 1.0  # seconds that an estimate rests on
-
-    def __init__(self):
-        self.first: tuple[float, float] | None = None
-
-    def of(self, seconds: float, done: float) -> float | None:
-        """Where so much is done after so many seconds."""
-        if self.first is None and done:
-            self.first = seconds, done
-        if self.first is None or seconds - self.first[0] < self.LEAST or done <= self.first[1]:
-            return None
-        return (done - self.first[1]) / (seconds - self.first[0])
 
 
 class Line:
@@ -34,8 +16,8 @@ class Line:
     EVERY = 5.0  # seconds between lines that are not rewritten
 
     def __init__(self, stream, quiet: bool):
-        self.stream = drawing(stream)
-        self.quiet = quiet
+        self.stream, self.quiet = stream, quiet
+        self.write = getattr(stream, "draw", stream.write)
         self.terminal = not quiet and stream.isatty()
         self.last = time.perf_counter()
         self.width = 0
@@ -47,34 +29,26 @@ class Line:
         self.last = now
         text = printable(text)
         if self.terminal:
-            self.stream.write("\r" + text.ljust(self.width))
+            self.write("\r" + text.ljust(self.width))
             self.width = len(text)
         else:
-            self.stream.write(text + "\n")
+            self.write(text + "\n")
         self.stream.flush()
 
     def close(self) -> None:
         if self.terminal and self.width:
-            self.stream.write("\r" + " " * self.width + "\r")
+            self.write("\r" + " " * self.width + "\r")
             self.stream.flush()
             self.width = 0
 
 
-def width_of(stream) -> int | None:
-    """The columns of a terminal; None where the stream is not one, or does not tell."""
-    try:
-        return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else None
-    except (OSError, ValueError):
-        return None
-
-
 def wrap_text(text: str, stream) -> str:
     """The text as it goes to this stream: as it is, or on a terminal with its longer lines broken to its width."""
-    width = width_of(stream)
-    return text if width is None else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
-
-
-def _wrap_line(line: str, width: int) -> str:
-    if len(line) <= width or width < 10:
-        return line
-    return textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    try:
+        width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):  # it does not tell
+        width = 0
+    if width < 10:
+        return text
+    fill = partial(textwrap.fill, width=width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(fill(line) if len(line) > width else line for line in text.split("\n"))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -72,8 +72,8 @@ class Session:
                 if resume is not None or not may:
                     raise
                 return self._run_in_groups(source, None, began)
-            if plan.held_out is not None and plan.held_out.note and not options.quiet:
-                print(f"note: {plan.held_out.note}", file=sys.stderr)
+            if plan.held_out is not None:
+                self._note(plan.held_out.note)
             display = TrainDisplay(sys.stderr, options.quiet)
             writers = [display.show]
             make: Callable[..., OuterLoop] = OuterLoop
@@ -85,7 +85,7 @@ class Session:
             if "log" in self.outputs:
                 writers.append(self._open_trace(stack, resume))
             writers.append(self._remember)
-            with display:
+            with closing(display):
                 result = loop.run()
             lines = train_summary(result)
             calibration = None
@@ -145,7 +145,7 @@ class Session:
                     print(f"classes {first + 1:,} to {first + plan.solver.n_vectors:,} of {k:,}", file=sys.stderr)
                 begun = began if plan.resume else time.perf_counter() - groups.seconds
                 loop = self._loop(plan, [display.show, self._remember], begun)
-                with display:
+                with closing(display):
                     result = loop.run()
                 if result.status == "interrupted":
                     return result, []
@@ -158,7 +158,7 @@ class Session:
         lines.append(f"{k:,} classes in {len(groups.parts):,} groups: the gap is the largest of a class")
         return result, lines + self._written()
 
-    def _note(self, text: str) -> None:
+    def _note(self, text: str | None) -> None:
         if text and not self.options.quiet:
             print(f"note: {text}", file=sys.stderr)
 

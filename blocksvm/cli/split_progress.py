@@ -1,11 +1,11 @@
-"""The display of a split: rows and megabytes a second, the time left, the summary."""
+"""The display of a split, and its summary."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
 
-from blocksvm.cli.progress import Line, Pace
+from blocksvm.cli.progress import Line
 from blocksvm.cli.texts import clock, labels_line, megabytes, number_of, rows, sizes
 from blocksvm.conversion.factor_counts import factor_notes
 from blocksvm.store.descriptions import SourceMeta, StoreMeta
@@ -16,49 +16,31 @@ class SplitDisplay:
 
     def __init__(self, stream, quiet: bool):
         self.line = Line(stream, quiet)
-        self.quiet, self.stream = quiet, stream
+        self.close = self.line.close
         self.began = time.perf_counter()
-        self.phase = ""
-        self.rows, self.text, self.part = Pace(), Pace(), Pace()
-        self.done = (0, 0)  # rows and bytes of text
-
-    def __enter__(self) -> SplitDisplay:
-        return self
-
-    def __exit__(self, *exception) -> None:
-        self.line.close()
+        self.phase = ("", 0.0)  # and the seconds when it began
 
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self.began
 
-    def begin(self, inputs: list[str], settings) -> None:
-        self.began = time.perf_counter()
-        if self.quiet:
-            return
-        names = inputs[0] if len(inputs) == 1 else f"{len(inputs)} inputs" if inputs else "no new text"
-        names = "standard input" if names == "-" else names
-        print(
-            f"splitting {names}: up to {megabytes(settings.memory)} of memory, {number_of(settings.n_jobs, 'thread')}",
-            file=self.stream,
-        )
-
     def show(self, progress) -> None:
-        if progress.phase != self.phase:
-            self.phase, self.part = progress.phase, Pace()
-        part = None if progress.fraction is None else self.part.of(progress.seconds, progress.fraction)
-        left = f", {clock((1 - progress.fraction) / part)} left" if part else ""
-        done = "" if progress.fraction is None else f"{progress.fraction:4.0%} "
+        if progress.phase != self.phase[0]:
+            self.phase = progress.phase, progress.seconds
+        done = left = ""
+        if progress.fraction:
+            done, spent = f"{progress.fraction:4.0%} ", progress.seconds - self.phase[1]
+            left = f", {clock(spent / progress.fraction - spent)} left"
         if progress.phase == "reading":
-            self.done = progress.rows, progress.text_bytes
-            self.line.show(f"reading {done}{rows(progress.rows)}{self.rate(progress.seconds)}{left}")
+            speed = rate(progress.rows, progress.text_bytes, progress.seconds)
+            self.line.show(f"reading {done}{rows(progress.rows)}, {speed}{left}")
         else:
             self.line.show(f"writing {done}{left.lstrip(', ')}")
 
-    def rate(self, seconds: float) -> str:
-        """', 123 rows/s, 4 MB/s of text', or '' where it is not known yet."""
-        rows, text = (pace.of(seconds, done) for pace, done in zip((self.rows, self.text), self.done, strict=True))
-        return f", {rows:,.0f} rows/s, {text / 1e6:,.0f} MB/s of text" if rows and text else ""
+
+def rate(n_rows: int, text_bytes: int, seconds: float) -> str:
+    seconds = max(seconds, 1e-3)
+    return f"{n_rows / seconds:,.0f} rows/s, {text_bytes / seconds / 1e6:,.0f} MB/s of text"
 
 
 def skipped_lines(store: str, skipped: list[str], unchanged: bool) -> list[str]:
@@ -67,8 +49,8 @@ def skipped_lines(store: str, skipped: list[str], unchanged: bool) -> list[str]:
     return [f"skipped: {', '.join(skipped)} (added before){end}"] if skipped else []
 
 
-def split_summary(path: Path, meta: StoreMeta, seconds: float, rate: str) -> list[str]:
-    """The lines that end a split; rate: as the display has it."""
+def split_summary(path: Path, meta: StoreMeta, seconds: float) -> list[str]:
+    """The lines that end a split."""
     stored = path.stat().st_size
     text = sum(source.text_bytes for source in meta.sources)
     nnz, n = meta.n_nonzeros, meta.n_samples
@@ -84,7 +66,7 @@ def split_summary(path: Path, meta: StoreMeta, seconds: float, rate: str) -> lis
         before = meta.history[-1].n_samples
         lines.append(f"{spent}: {rows(n - before)} added to {before:,}")
     else:
-        lines.append(f"{spent}{rate}")
+        lines.append(f"{spent}, {rate(n, text, seconds)}")
     return lines + [f"note: {sentence}" for sentence in repeated(meta.sources)]
 
 

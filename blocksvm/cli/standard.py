@@ -21,18 +21,14 @@ class OutputClosed(Exception):
 class Nowhere(io.TextIOBase):
     """In place of a standard stream that was closed before the command began: takes everything, keeps nothing."""
 
-    def writable(self) -> bool:
-        return True
-
     def write(self, text: str) -> int:
         return len(text)
 
 
-class _Wrapped:
-    """A text stream whose failures are this class's business; all else is the stream's own.
+class Diagnostics:
+    """Standard error: what can't be written is dropped, for a lost line of progress must not end a training.
 
-    What is written may hold texts of files: control characters but line ends and tabs come out as escapes, unless they
-    are ours (``drawing``).
+    What is written may hold texts of files: control characters but line ends and tabs come out as escapes.
     """
 
     def __init__(self, stream):
@@ -42,8 +38,12 @@ class _Wrapped:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
+        return self.draw(shown_lines(text))
+
+    def draw(self, text: str) -> int:
+        """Write what may move the cursor of a terminal."""
         try:
-            return self.stream.write(shown_lines(text))
+            return self.stream.write(text)
         except OSError as error:
             self.failed(error)
             return len(text)
@@ -62,11 +62,7 @@ class _Wrapped:
             os.close(nowhere)
 
 
-class Diagnostics(_Wrapped):
-    """Standard error: what can't be written is dropped, for a lost line of progress must not end a training."""
-
-
-class Results(_Wrapped):
+class Results(Diagnostics):
     """Standard output: raises OutputClosed where its reader is gone, and names itself in any other error."""
 
     def failed(self, error: OSError) -> None:
@@ -74,23 +70,6 @@ class Results(_Wrapped):
         if isinstance(error, BrokenPipeError):
             raise OutputClosed from error
         raise OSError(error.errno, error.strerror, "standard output") from error
-
-
-class _Drawing(_Wrapped):
-    def write(self, text: str) -> int:
-        try:
-            return self.stream.stream.write(text)
-        except OSError as error:
-            self.stream.failed(error)
-            return len(text)
-
-    def flush(self) -> None:
-        self.stream.flush()
-
-
-def drawing(stream):
-    """The stream as what moves the cursor of a terminal is written to it."""
-    return _Drawing(stream) if isinstance(stream, _Wrapped) else stream
 
 
 def is_closed(stream) -> bool:

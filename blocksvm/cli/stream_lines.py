@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blocksvm.base.settings import shown
-from blocksvm.cli.progress import Pace, wrap_text
+from blocksvm.cli.progress import wrap_text
 from blocksvm.cli.texts import counted, fitted, label, loss_text, megabytes, number_of, rmse
 
 OF_EACH = ("mistakes", "squared_errors", "cumulative_cost")
@@ -35,13 +35,12 @@ class StreamDisplay:
     WIDTHS = {"average": 9, "since": 9, "row": 11, "mistakes": 11, "auc": 7, "log loss": 9, "rmse": 12, "cost": 9,
               "label": 7, "predicted": 10}  # fmt: skip
 
-    FIRST, LEAST, MOST = 14, 12, 80  # of several learners: the column of rows, a learner's least one, a whole line
+    FIRST, LEAST = 14, 12  # of several learners: the column of rows, a learner's least one
 
     def __init__(self, stream, quiet: bool):
         self.stream, self.quiet = stream, quiet
         self.ranked = False
         self.rows = 0
-        self.pace = Pace()
         self.loss = 0.0
         self.rows_before = self.nonzeros_before = 0  # of a stream that this one continues
 
@@ -85,18 +84,11 @@ class StreamDisplay:
         return " ".join(text.rjust(self.WIDTHS[name]) for name, text in cells.items())
 
     def _table(self, first: str, cells: dict[str, str]) -> None:
-        """A row: a cell for each learner by its name, in as many lines as it takes."""
-        line = first.rjust(self.FIRST)
-        for name, cell in cells.items():
-            cell = cell.rjust(max(self.LEAST, len(name)))
-            if len(line) + 1 + len(cell) > self.MOST and line.strip():
-                self._print(line)
-                line = " " * self.FIRST
-            line += " " + cell
-        self._print(line)
+        """A row: a cell for each learner by its name."""
+        of_learners = (cell.rjust(max(self.LEAST, len(name))) for name, cell in cells.items())
+        self._print(" ".join((first.rjust(self.FIRST), *of_learners)))
 
     def show(self, report) -> None:
-        self.pace.of(report.seconds, report.rows - self.rows_before)
         if report.learners is not None:
             self._table(counted(report.rows, self.FIRST), {name: errors(t) for name, t in report.learners.items()})
             return
@@ -117,8 +109,8 @@ class StreamDisplay:
     def summary(self, stream) -> list[str]:
         report = stream.report()
         rows, nonzeros = report.rows - self.rows_before, stream.nonzeros - self.nonzeros_before
-        speed = self.pace.of(report.seconds, rows)
-        pace = f" ({speed:,.0f} rows/s, {speed * nonzeros / rows / 1e6:.1f} M nonzeros/s)" if speed else ""
+        seconds = max(report.seconds, 1e-9)
+        pace = f" ({rows / seconds:,.0f} rows/s, {nonzeros / seconds / 1e6:.1f} M nonzeros/s)"
         of_all = f"of all {number_of(report.rows, 'row')}: " if self.rows_before else ""
         loss = loss_text(
             report.rows, report.cumulative_loss, report.mistakes, report.squared_errors, report.cumulative_cost

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 from blocksvm.base.settings import shown
 from blocksvm.cli.progress import Line, wrap_text
@@ -26,31 +25,16 @@ class TrainDisplay:
 
     def __init__(self, stream, quiet: bool):
         self.stream, self.quiet = stream, quiet
-        self.line = Line(stream, quiet) if stream.isatty() else None  # what is being done, below the rows
-        self.foreseen = False
+        self.line = Line(stream, quiet or not stream.isatty())  # what is being done, below the rows
+        self.close = self.line.close
+        self.start: dict = {}
         self.columns: list[str] = []  # from the first row on
-        self.unprinted: dict[str, str] | None = None  # the last row, where it was passed over
         self.gaps: list[tuple[float, float]] = []
-        self.visited: list[float] = []  # seconds at the visits to blocks of the first outer iteration
         self.ends: list[float] = []  # when the gap will be reached, as foreseen at the last outer iterations
         self.first: tuple[int, float] | None = None  # the first outer iteration, and when it ended
-        self.tol = 0.0
-        self.max_seconds = None
-        self.max_outer = None
-        self.online = self.queried = False
-        self.n_samples = self.n_vectors = 1
         self.bytes_read = 0
         self.before = {"rows": 0, "cumulative_loss": 0.0, "mistakes": 0, "squared_errors": 0.0, "cumulative_cost": 0.0,
                        "asked": 0}  # fmt: skip
-
-    def __enter__(self) -> TrainDisplay:
-        return self
-
-    def __exit__(self, *exception) -> None:
-        if self.unprinted is not None:
-            self._print(self.unprinted)
-        if self.line is not None:
-            self.line.close()
 
     def show(self, event: dict) -> None:
         if self.quiet:
@@ -59,74 +43,52 @@ class TrainDisplay:
         if kind in ("start", "resume"):
             self._start(event)
         elif kind == "visit":
-            self._foresee(event)
-            self._status(f"outer iteration {event['outer']}: block {event['visit']} of {event['blocks']}")
+            self.line.show(f"outer iteration {event['outer']}: block {event['visit']} of {event['blocks']}")
         elif kind == "certifying":
-            self._status("reading all rows once more, for the certificate")
+            self.line.show("reading all rows once more, for the certificate")
         elif kind == "outer":
             self._outer(event)
 
     def _start(self, event: dict) -> None:
-        self.tol, self.max_seconds, self.max_outer = event["tol"], event["max_seconds"], event["max_outer"]
+        self.start = event
         plan = ", ".join(f"{name} {megabytes(n)}" for name, n in event["memory_plan"].items() if n >= 50_000)
-        blocks, self.n_samples = event["blocks"], event["n_samples"]
         if event["learner_settings"] is not None:
-            self.online = True
-            self.queried = event["learner_settings"].get("query") is not None
             settings = shown(event["learner_settings"])
             method = f"{event['solver']}{f' ({settings})' if settings else ''}"
         else:
             weight = f"lambda {event['lam']:g}" if event["lam"] else f"C {event['C']:g}"
             what = f"{event['loss']} loss" if "loss" in event else f"{event['kernel']} kernel"
-            method = f"{event['solver']}, {what}, {weight}, to a relative gap of {self.tol:g}; "
+            method = f"{event['solver']}, {what}, {weight}, to a relative gap of {event['tol']:g}; "
             method += f"schedule {event['schedule']}"
-            self.n_vectors = event["n_vectors"]
-            if self.n_vectors > 1:
+            if event["n_vectors"] > 1:
                 rule = " together" if learns_together(event.get("multiclass")) else ", each against the others"
-                method += f"; {self.n_vectors} classes{rule}"
+                method += f"; {event['n_vectors']} classes{rule}"
         lines = [
             f"{event['store']}: {sizes(event['n_samples'], event['n_features'], event['n_nonzeros'])}",
             f"{method}, seed {event['seed']}",
             f"memory {megabytes(sum(event['memory_plan'].values()))} of {megabytes(event['memory'])}: {plan}",
             "all rows stay in memory"
             if event["resident"]
-            else f"{blocks} parts, screened by workers, {event['under_way']} at once"
+            else f"{event['blocks']} parts, screened by workers, {event['under_way']} at once"
             if event["under_way"]
-            else f"{blocks} blocks, one in memory while the next is read",
+            else f"{event['blocks']} blocks, one in memory while the next is read",
         ]
         if event["event"] == "resume":
             lines.append(f"resuming at outer iteration {event['outer']}")
         print(wrap_text("\n".join(lines), self.stream), file=self.stream)
 
-    def _foresee(self, event: dict) -> None:
-        """After the first blocks of a run that takes its time: how long an outer iteration will be."""
-        if self.line is not None or self.foreseen:
-            return
-        self.visited.append(event["seconds"])
-        if event["visit"] < 3 or len(self.visited) < 3:
-            return
-        self.foreseen = True
-        # the shortest: before the others kernels may have been compiled
-        expected = min(end - begin for begin, end in pairwise(self.visited)) * event["blocks"]
-        if expected >= 10.0:
-            print(f"about {clock(expected)} an outer iteration", file=self.stream, flush=True)
-
-    def _status(self, text: str) -> None:
-        if self.line is not None:
-            self.line.show(text)
-
     def _outer(self, event: dict) -> None:
-        row = self._epoch(event) if self.online else self._iteration(event)
+        row = self._iteration(event) if self.start["learner_settings"] is None else self._epoch(event)
         row["seconds"] = fitted(event["seconds"], 7, places=1)
-        row["held-out"] = held_out(event)
+        if event["valid_accuracy"] is not None:
+            row["held-out"] = f"{event['valid_accuracy']:.4f}"
+        elif event["valid_rmse"] is not None:
+            row["held-out"] = f"{event['valid_rmse']:.5g}"
         row["left"] = clock(self._left(event))
         if not self.columns:
             self.columns = [name for name in WIDTHS if row.get(name) or name == "left"]
             self._print({name: name for name in self.columns})
-        if event["rel_gap"] is not None or self._due(event["outer"]):
-            self._print(row)
-        else:
-            self.unprinted = row
+        self._print(row)
 
     def _epoch(self, event: dict) -> dict[str, str]:
         """An online learner's epoch: what it suffered in it, row by row, before it learned from each."""
@@ -134,19 +96,20 @@ class TrainDisplay:
         done = {name: now[name] - before for name, before in self.before.items()}
         self.before = now
         rows = max(1, done["rows"])
-        queries = {"asked": f"{done['asked'] / rows:.0%}"} if self.queried else {}
-        return {
+        row = {
             "epoch": str(event["outer"]),
             "rows": counted(done["rows"], WIDTHS["rows"]),
             "loss": fitted(done["cumulative_loss"] / rows, WIDTHS["loss"]),
-            **(
-                {"mistakes": f"{done['mistakes'] / rows:.4%}"}
-                if event["mistakes"] is not None
-                else {"rmse": rmse(done["squared_errors"], rows)}
-            ),
-            **({} if event.get("cumulative_cost") is None else {"cost": f"{done['cumulative_cost'] / rows:.6f}"}),
-            **queries,
         }
+        if event["mistakes"] is not None:
+            row["mistakes"] = f"{done['mistakes'] / rows:.4%}"
+        else:
+            row["rmse"] = rmse(done["squared_errors"], rows)
+        if event.get("cumulative_cost") is not None:
+            row["cost"] = f"{done['cumulative_cost'] / rows:.6f}"
+        if self.start["learner_settings"].get("query") is not None:
+            row["asked"] = f"{done['asked'] / rows:.0%}"
+        return row
 
     def _iteration(self, event: dict) -> dict[str, str]:
         """A batch solver's outer iteration: certified figures where there are any, else estimates."""
@@ -163,46 +126,33 @@ class TrainDisplay:
             "primal": f"{mark}{primal:.6g}",
             "dual": "" if dual is None else f"{mark}{dual:.6g}",
             "gap": "" if gap is None else f"{mark}{max(gap, 0.0):.1e}",
-            "set": "" if event["set_rows"] is None else f"{event['set_rows'] / self.n_samples:.1%}",
+            "set": "" if event["set_rows"] is None else f"{event['set_rows'] / self.start['n_samples']:.1%}",
             "read": megabytes(self.bytes_read),
         }
-
-    def _due(self, outer: int) -> bool:
-        # a log of a thousand iterations is read at its beginning and end
-        return outer <= 30 or outer % (10 if outer <= 300 else 100) == 0
 
     def _left(self, event: dict) -> float | None:
         """Seconds until the gap is reached at the pace of the last iterations, or until a limit; None where that is not
         known, or where the last iterations do not agree upon it."""
-        limits = []
-        seconds, outer = event["seconds"], event["outer"]
-        if self.max_seconds is not None:
-            limits.append(max(0.0, self.max_seconds - seconds))
+        limits: list[float] = []
+        seconds, outer, tol = event["seconds"], event["outer"], self.start["tol"]
+        if self.start["max_seconds"] is not None:
+            limits.append(max(0.0, self.start["max_seconds"] - seconds))
         self.first = self.first or (outer, seconds)
         if outer > self.first[0] and event["dual_estimate"] is None:
-            limits.append((seconds - self.first[1]) / (outer - self.first[0]) * (self.max_outer - outer))
-        if len(self.gaps) >= 3 and self.tol > 0:
+            limits.append((seconds - self.first[1]) / (outer - self.first[0]) * (self.start["max_outer"] - outer))
+        if len(self.gaps) >= 3 and tol > 0:
             (t0, g0), (t1, g1) = self.gaps[-min(6, len(self.gaps))], self.gaps[-1]
-            left = (t1 - t0) * math.log(g1 / self.tol) / math.log(g0 / g1) if self.tol < g1 < g0 else math.inf
-            self.ends = [*self.ends[-2:], seconds + (left if g1 > self.tol else 0.0)]
+            left = (t1 - t0) * math.log(g1 / tol) / math.log(g0 / g1) if tol < g1 < g0 else math.inf
+            self.ends = [*self.ends[-2:], seconds + (left if g1 > tol else 0.0)]
             told = [end - seconds for end in self.ends]
-            if len(told) == 3 and max(told) <= AGREE * min(told) or g1 <= self.tol:
+            if len(told) == 3 and max(told) <= AGREE * min(told) or g1 <= tol:
                 limits.append(told[-1])
         return min(limits) if limits else None
 
     def _print(self, row: dict[str, str]) -> None:
-        self.unprinted = None
-        cells = [row[name].rjust(WIDTHS[name]) for name in self.columns]
-        if self.line is not None:
-            self.line.close()
+        cells = [row.get(name, "").rjust(WIDTHS[name]) for name in self.columns]
+        self.line.close()
         print(" ".join(cells).rstrip(), file=self.stream, flush=True)
-
-
-def held_out(event: dict) -> str:
-    """The measure on held-out rows: the accuracy, or the root of the mean squared error."""
-    if event["valid_accuracy"] is not None:
-        return f"{event['valid_accuracy']:.4f}"
-    return "" if event["valid_rmse"] is None else f"{event['valid_rmse']:.5g}"
 
 
 def train_summary(result) -> list[str]:

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.files.output import named_errors, put_array, take_array
+from blocksvm.files.input import named_errors
+from blocksvm.files.output import put_array, take_array
 from blocksvm.kernels.shuffle import gather_rows
 
 MARGIN_BYTES = 64_000_000  # disk space that is left alone
@@ -131,7 +132,7 @@ class Spool:
             if len(held) > 1:
                 # in one piece: many small ones are slow to read back (a single bucket's are large, and read in turn)
                 parts = [join(parts)]
-            with named_errors(self.folder, self.folder), open(self._path(bucket), "ab") as file:
+            with named_errors(self.folder), open(self._path(bucket), "ab") as file:
                 for rows in parts:
                     put_array(file, np.array([len(rows.numbers), len(rows.words), rows.weights is not None]))
                     for array in rows.arrays():

@@ -12,8 +12,8 @@ import os
 import re
 import select
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from blocksvm.base.errors import InputError, advice
@@ -47,6 +47,28 @@ def names_of_inputs(inputs: str | Path | Iterable[str | Path]) -> list[str]:
     return [os.fspath(name) for name in listed]
 
 
+@contextmanager
+def named_errors(path: Location) -> Iterator[None]:
+    """Errors of the system meanwhile, with ``path`` in them."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        number = system_number(error)
+        filename = getattr(error, "filename", None)
+        if number is None or not (filename is None or str(filename).endswith(".partial")):
+            raise
+        words = error.strerror if isinstance(error, OSError) and error.strerror else os.strerror(number)
+        raise OSError(number, words, str(path)) from error
+
+
+def system_number(error: BaseException) -> int | None:
+    """The system's number of an error; HDF5 has it in a sentence."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    named = re.search(r"errno = (\d+)", str(error))
+    return int(named[1]) if named else None
+
+
 class InputFile(io.FileIO):
     """A file opened for reading; OSError names it, also where reading fails."""
 
@@ -63,16 +85,12 @@ class InputFile(io.FileIO):
             super().close()
 
     def readinto(self, buffer) -> int | None:
-        try:
+        with named_errors(self.name):
             return super().readinto(buffer)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self.name)) from error
 
     def readall(self) -> bytes:
-        try:
+        with named_errors(self.name):
             return super().readall()
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self.name)) from error
 
 
 def raise_system_error(error: BaseException, name: str) -> None:
@@ -134,15 +152,15 @@ class Pipe(io.RawIOBase):
 
 
 class CompressedStreams(io.RawIOBase):
-    """The text of compressed streams one after the other, as ``cat a.xz b.xz`` makes them.
+    """The text of compressed streams one after the other, as ``cat a.xz b.xz`` makes them; zeros may lie between.
 
     Python's own readers take a damaged second stream for padding after the first, and drop it; and zstandard's takes
     a stream that is cut for the end.  Here whatever is no stream is an error of the decoder, and EOFError says that
-    the last stream is cut.  make(): a decoder as bz2 and lzma have them; padded: zeros may lie between streams.
+    the last stream is cut.  make(): a decoder as bz2 and lzma have them.
     """
 
-    def __init__(self, stored: io.BufferedReader, make: Callable, padded: bool = False):
-        self.stored, self.make, self.padded = stored, make, padded
+    def __init__(self, stored: io.BufferedReader, make: Callable):
+        self.stored, self.make = stored, make
         self.decoder = None  # of the stream that is open
         self.compressed = b""
         self.ready = memoryview(b"")
@@ -159,15 +177,13 @@ class CompressedStreams(io.RawIOBase):
                         raise EOFError
                     return 0
             if self.decoder is None:
-                if self.padded:
-                    self.compressed = self.compressed.lstrip(b"\0")
-                    if not self.compressed:
-                        continue
+                self.compressed = self.compressed.lstrip(b"\0")
+                if not self.compressed:
+                    continue
                 self.decoder = self.make()
             self.ready = memoryview(self.decoder.decompress(self.compressed, UNPACKED_PIECE))
-            self.compressed = b""
+            self.compressed = self.decoder.unused_data
             if self.decoder.eof:
-                self.compressed = self.decoder.unused_data
                 self.decoder = None
         n = min(len(buffer), len(self.ready))
         buffer[:n] = self.ready[:n]
@@ -191,13 +207,8 @@ class ZstdDecoder:
         except self.error as error:
             raise OSError(str(error)) from error
 
-    @property
-    def eof(self) -> bool:
-        return self.frame.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self.frame.unused_data
+    def __getattr__(self, name: str):
+        return getattr(self.frame, name)
 
 
 def open_stored(name: str, stop: Callable[[], bool]) -> tuple[io.BufferedReader, int | None]:
@@ -235,7 +246,7 @@ def decompressed(name: str, stored: io.BufferedReader) -> io.BufferedIOBase:
     if magic[:3] == b"BZh":
         return io.BufferedReader(CompressedStreams(stored, bz2.BZ2Decompressor))
     if magic[:6] == b"\xfd7zXZ\x00":
-        return io.BufferedReader(CompressedStreams(stored, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), padded=True))
+        return io.BufferedReader(CompressedStreams(stored, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ)))
     if magic[:4] == b"\x28\xb5\x2f\xfd":
         return io.BufferedReader(CompressedStreams(stored, ZstdDecoder))
     if magic == b"\x89HDF\r\n\x1a\n":

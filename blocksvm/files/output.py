@@ -14,7 +14,6 @@ import io
 import json
 import math
 import os
-import re
 import shutil
 import stat
 import tempfile
@@ -29,10 +28,11 @@ import numpy as np
 from xxhash import xxh3_64_hexdigest
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.files.input import open_input
+from blocksvm.files.input import named_errors, open_input
 from blocksvm.files.paths import Location, ObjectUrl, note_written
 
 LONGEST_NAME, LONGEST_STEM = 230, 150  # bytes of an output's name, and within a temporary one; file systems allow 255
+KINDS = {None: "output", "log": "trace", "rows": "list of rows", "structure": "structured model"}  # with other names
 HDF5_KINDS = ("store", "model", "checkpoint", "structure")
 TRACE = b'{"event":'  # how one begins
 PIECE = 1 << 20  # bytes that are written at a time
@@ -55,9 +55,9 @@ def check_outputs(
                                      "another name, or remove it first")  # fmt: skip
     known = {path.resolve(): "an input" for path in inputs} if outputs else {}
     for kind, path in outputs.items():
-        what = _article(kind)
+        what = f"the {KINDS.get(kind, kind)}"
         if (other := known.setdefault(path.resolve(), what)) != what:
-            raise InputError(f"{path}: is also {other}; choose another name for {what.replace('a ', 'the ', 1)}")
+            raise InputError(f"{path}: is also {other}; choose another name for {what}")
 
 
 def check_output(path: Location, overwrite: bool, kind: str | None = None) -> None:
@@ -68,23 +68,16 @@ def check_output(path: Location, overwrite: bool, kind: str | None = None) -> No
     """
     if len(os.fsencode(path.name)) > LONGEST_NAME:
         raise InputError(f"{path}: the name is too long; choose one of at most {LONGEST_NAME} bytes")
-    if isinstance(path, Path) and not path.is_absolute():
-        try:
-            os.getcwd()
-        except OSError:
-            raise InputError(f"{path}: the current folder does not exist any more; change to another") from None
-    mode = 0 if (status := _status(path)) is None else status.st_mode
+    mode = _mode(path)
     if stat.S_ISDIR(mode):
         raise InputError(f"{path}: is a folder; give the name of a file to write")
-    if status is not None and not stat.S_ISREG(mode):
+    if mode and not stat.S_ISREG(mode):
         if kind in HDF5_KINDS or not (stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)):
-            raise InputError(f"{path}: is {_what(mode)}, which is not replaced; give the name of a file to write")
+            raise InputError(f"{path}: is no regular file, so it is not replaced; give the name of a file to write")
         if not os.access(path, os.W_OK):
             raise InputError(f"{path}: no permission to write into it")
         return
-    if status is not None and _is_standard(status):
-        raise InputError(f"{path}: is where the command's own messages go; give the name of another file")
-    if status is not None and not overwrite:
+    if mode and not overwrite:
         raise InputError(f"{path}: exists already; choose another name or add {option('overwrite', True)}")
     if isinstance(path, Path):
         parent = _target(path).parent
@@ -99,44 +92,18 @@ def _target(path: Path) -> Path:
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
-def _status(path: Location) -> os.stat_result | None:
-    """The status of the file at ``path``, links followed; None where there is nothing."""
+def _mode(path: Location) -> int:
+    """What is at ``path``, links followed; 0 where there is nothing."""
     try:
-        return path.stat()
+        return path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return 0
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise InputError(f"{path}: is a symbolic link that leads to itself; remove it") from None
         raise InputError(f"{path}: cannot be looked at ({error.strerror}); choose another location") from error
 
 
-def _what(mode: int) -> str:
-    kinds = {stat.S_IFCHR: "a device", stat.S_IFBLK: "a disk", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "no regular file")
-
-
-def _is_standard(status: os.stat_result) -> bool:
-    """The file is standard output or standard error itself, under another name (such as /dev/stdout)."""
-    for descriptor in (1, 2):
-        with suppress(OSError):
-            if os.path.samestat(status, os.fstat(descriptor)):
-                return True
-    return False
-
-
-def _article(kind: str | None) -> str:
-    """The kind of file with its article, as sentences name it."""
-    if kind is None:
-        return "the output"
-    return {"log": "a trace", "rows": "a list of rows", "structure": "a structured model"}.get(
-        kind, f"{'an' if kind[0] in 'aeioO' else 'a'} {kind}"
-    )
-
-
 def _is_special(path: Location) -> bool:
-    status = _status(path)
-    return status is not None and not stat.S_ISREG(status.st_mode)
+    return not stat.S_ISREG(_mode(path) or stat.S_IFREG)
 
 
 def temporary_name(target: Path, ending: str = "partial") -> Path:
@@ -217,10 +184,8 @@ def put_array(file: IO[bytes], array: np.ndarray) -> None:
 def take_array(file, dtype, n: int, path: Path) -> np.ndarray:
     """The next n elements of a temporary file; OSError, which names ``path``, where it has fewer."""
     array = np.empty(n, dtype)
-    try:
+    with named_errors(path):
         filled = file.readinto(array.view(np.uint8))
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
     if filled != array.nbytes:
         raise OSError(errno.EIO, "a temporary file is shorter than what was written to it", str(path))
     return array
@@ -241,15 +206,11 @@ class NewFile(io.RawIOBase):
         else:
             self.target = _target(path)
             self.partial = temporary_name(self.target)
-            with self.errors():
+            with named_errors(path):
                 flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
                 self.descriptor = _locked(self.partial, path, lambda: os.open(self.partial, flags, 0o666))
                 os.ftruncate(self.descriptor, 0)
         self.lock = os.dup(self.descriptor)  # until the file has its name, or is gone
-
-    def errors(self):
-        """Errors of the system meanwhile name the output."""
-        return named_errors(self.path, self.target.parent)
 
     def writable(self) -> bool:
         return True
@@ -267,7 +228,7 @@ class NewFile(io.RawIOBase):
         if self.closed:
             raise ValueError(f"{self.path}: is closed")
         done = 0
-        with self.errors():
+        with named_errors(self.path):
             while done < len(view):
                 done += os.pwrite(self.descriptor, view[done:], self.position + done)
         self.position += done
@@ -275,7 +236,7 @@ class NewFile(io.RawIOBase):
 
     def finish(self) -> None:
         """Sync and close the file; raises OSError where that fails."""
-        with self.errors():
+        with named_errors(self.path):
             try:
                 os.fsync(self.descriptor)
             finally:
@@ -312,7 +273,7 @@ class NewFile(io.RawIOBase):
         else:
             if not self.overwrite and self.target.exists():
                 raise InputError(_made_meanwhile(self.path))
-            with self.errors():
+            with named_errors(self.path):
                 os.replace(self.partial, self.target)
         note_written(self.path)
 
@@ -491,29 +452,3 @@ class JsonLines:
 
 def _made_meanwhile(path: Location) -> str:
     return f"{path}: was made by another run meanwhile; choose another name or add {option('overwrite', True)}"
-
-
-@contextmanager
-def named_errors(path: Location, folder: Path | None = None) -> Iterator[None]:
-    """Errors of the system on writing, with ``path`` in them; where ``folder`` has vanished, an InputError says so."""
-    try:
-        yield
-    except (OSError, RuntimeError) as error:
-        number = system_number(error)
-        if number in (errno.ENOENT, errno.ENOTDIR) and folder is not None and not folder.is_dir():
-            raise InputError(
-                f"{path}: the folder {folder} has vanished; make it again, or choose another location"
-            ) from None
-        filename = getattr(error, "filename", None)
-        if number is None or not (filename is None or str(filename).endswith(".partial")):
-            raise
-        words = error.strerror if isinstance(error, OSError) and error.strerror else os.strerror(number)
-        raise OSError(number, words, str(path)) from error
-
-
-def system_number(error: BaseException) -> int | None:
-    """The system's number of an error; HDF5 has it in a sentence."""
-    if isinstance(error, OSError) and error.errno is not None:
-        return error.errno
-    named = re.search(r"errno = (\d+)", str(error))
-    return int(named[1]) if named else None

@@ -13,7 +13,7 @@ import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.base.errors import InputError
-from blocksvm.files.output import system_number
+from blocksvm.files.input import system_number
 from blocksvm.store.hdf5_files import DAMAGE, damage, first_line, group, is_group, member
 
 BYTES, ENDS, NUMBERS = (np.dtype(kind) for kind in ("u1", "i8", "f8"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import h5py
 
+from blocksvm.files.input import named_errors
 from blocksvm.files.output import NewFile, take_names
 from blocksvm.files.paths import Location
 from blocksvm.store.hdf5_files import VERSIONS, write_text_attribute
@@ -39,7 +40,7 @@ class Sink(NewFile):
         """What ``act`` returns, None after an error."""
         try:
             if self.error is None:
-                with self.errors():
+                with named_errors(self.path):
                     return act()
         except BaseException as error:
             self.error = error

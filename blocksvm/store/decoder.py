@@ -16,7 +16,7 @@ from contextlib import suppress
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.files.output import named_errors
+from blocksvm.files.input import named_errors
 from blocksvm.files.paths import Location
 from blocksvm.kernels.rows import Entries, packed_entries
 from blocksvm.sources import block_kernels as kernels

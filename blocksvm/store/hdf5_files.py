@@ -13,8 +13,7 @@ import numpy as np
 from xxhash import xxh3_64_hexdigest
 
 from blocksvm.base.errors import InputError
-from blocksvm.files.input import open_input
-from blocksvm.files.output import system_number
+from blocksvm.files.input import open_input, system_number
 from blocksvm.files.paths import Location, ObjectUrl, location, require_same
 from blocksvm.store.descriptions import Description, as_json, parse
 

@@ -1,6 +1,5 @@
 """Whatever is wrong with what the user gives: exit 2, one sentence that names it, no traceback, nothing written."""
 
-import bz2
 import gzip
 import io
 import lzma
@@ -10,7 +9,6 @@ import sys
 
 import h5py
 import pytest
-import zstandard
 
 from blocksvm.conversion.convert import split_rows
 from blocksvm.formats import FORMATS
@@ -49,7 +47,6 @@ def refused(tmp_path, refusal):
         (b"1 2:3 :4", "':4' is not id:value"),
         (b"1 2:3:4", "'2:3:4': the value is not a number"),
         (b"1 abc:3", "'abc:3' is not id:value"),
-        (b"1 qid:x 2:3", "'qid:x' is not id:value"),
         (b"yes 2:3", "'yes' is not a number; a line is 'label id:value id:value ...'"),
         (b"--1 2:3", "'--1' is not a number"),
         (b"2:3 4:5", "the line has no label (it begins with '2:3')"),
@@ -103,21 +100,6 @@ def test_files_without_rows_are_told(tmp_path, refused, data):
     path.write_bytes(data)
     sentence = refused(path, refused.folder / "s.h5")
     assert sentence == f"{path}: no rows found; expected lines of 'label id:value ...'"
-
-
-@pytest.mark.parametrize("compress", [bz2.compress, lzma.compress, zstandard.ZstdCompressor().compress, gzip.compress])
-def test_damage_in_a_second_stream_is_told(tmp_path, refused, compress):
-    """As ``cat a.xz b.xz`` makes them: what is behind the first whole stream must not be dropped."""
-    text = b"".join(b"1 %d:1\n" % (i * i) for i in range(5000))
-    path = tmp_path / "rows"
-    first, second = compress(text), compress(b"-1 7:1\n" + text)
-    damaged = bytearray(second)
-    damaged[len(damaged) // 2] ^= 0xFF
-    for data in (first + b"\xff" * 40, first + second[: len(second) // 2], first + second[:4], first + bytes(damaged)):
-        path.write_bytes(data)
-        sentence = refused(path, refused.folder / "s.h5")
-        assert sentence.startswith(f"{path}: ")
-        assert "get it again" in sentence
 
 
 def test_padding_between_streams_of_xz_is_no_damage(tmp_path, succeeds):
@@ -218,7 +200,7 @@ def test_formats_that_are_none_are_named(tmp_path, refused):
 
 
 @pytest.mark.process
-def test_a_full_disk_under_the_shuffle_is_named(tmp_path):
+def test_a_full_disk_under_the_shuffle_is_named(tmp_path, succeeds):
     """A limit on the size of files stands for the disk."""
     rows = tmp_path / "rows.svm"
     rows.write_bytes((b"1 " + b" ".join(b"%d:1.5" % j for j in range(40)) + b"\n") * 60_000)

@@ -157,19 +157,3 @@ def test_other_commands_that_a_default_limit_ends_above_their_gap(
         words = ["--task", "tags", "--learner", "frank-wolfe", "--tol", "1e-9", "--overwrite", *words.split()]
         done = run_in_process(structure.main, "train", tmp_path / "tags.txt", tmp_path / "s.h5", *words)
         assert (done.code, done.out.startswith("not converged: ")) == (code, words[-1] != "0.99"), done.err
-
-
-def test_what_cannot_be_read_is_told_as_that(run_in_process):
-    import errno
-
-    for number, advice in (
-        (errno.EACCES, "allow it, or choose another location"),
-        (errno.EROFS, "choose another location"),
-        (errno.ENOSPC, "free some space or choose another location"),
-    ):
-
-        def main(arguments, number=number):
-            raise OSError(number, "no", "rows.svm")
-
-        done = run_in_process(main)
-        assert (done.code, advice in done.last_line) == (2, True)

@@ -129,9 +129,9 @@ def test_a_mistyped_name_is_answered_with_the_one_that_was_meant(store, tmp_path
         assert f"; did you mean {meant}?" in refusal(train_main, store, tmp_path / "m.h5", *arguments)
     assert "did you mean" not in refusal(train_main, store, tmp_path / "m.h5", "--solver", "zzz")
     small = Parser("split", "")
-    small.add_argument("--dtype", choices=("float32", "float64"))
+    small.add_argument("dtype", choices=("float32", "float64"))
     with pytest.raises(SystemExit):
-        small.parse_args(["--dtype", "flaot32"])
+        small.parse_args(["flaot32"])
     assert "invalid choice: 'flaot32'; choose one of float32, float64; did you mean float32?" in capsys.readouterr().err
 
 

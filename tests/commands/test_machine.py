@@ -1,5 +1,6 @@
 """Limits of the machine: signals at any moment, and the memory of a container."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -142,19 +143,23 @@ def test_a_budget_that_does_not_fit_is_told(machine, capsys):
 
 
 @pytest.mark.parametrize(
-    ("error", "sentence"),
+    ("error", "code", "sentence"),
     [
-        (ImportError("libhdf5.so.320: failed to map segment", name="h5py"),
+        (OSError(errno.EACCES, "no", "rows.svm"), 2, "rows.svm: no; allow it, or choose another location"),
+        (OSError(errno.EROFS, "no", "rows.svm"), 2, "rows.svm: no; choose another location"),
+        (OSError(errno.ENOSPC, "no", "rows.svm"), 2, "rows.svm: no; free some space or choose another location"),
+        (OSError(errno.EIO, "no", "rows.svm"), 1, "rows.svm: no; check the disk or the connection, and run it again"),
+        (ImportError("libhdf5.so.320: failed to map segment", name="h5py"), 1,
          "a library cannot be loaded (libhdf5.so.320: failed to map segment); install it again"),
-        (RuntimeError("can't start new thread"), "the system starts no further thread; lower --threads"),
+        (RuntimeError("can't start new thread"), 1, "the system starts no further thread; lower --threads"),
     ],
 )  # fmt: skip
-def test_what_a_machine_does_not_give_ends_a_command_with_a_sentence(run_in_process, error, sentence):
+def test_what_a_machine_does_not_give_ends_a_command_with_a_sentence(run_in_process, error, code, sentence):
     def main(arguments):
         raise error
 
     done = run_in_process(main)
-    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert (done.code, done.err.count("\n")) == (code, 1)
     assert sentence in done.last_line
 
 

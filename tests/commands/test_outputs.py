@@ -18,7 +18,8 @@ from support.training_cases import command, make_store, random_rows
 
 from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.files.output import check_output, named_errors, scratch_folder, written_text, written_whole
+from blocksvm.files.input import named_errors
+from blocksvm.files.output import check_output, scratch_folder, written_text, written_whole
 
 
 @pytest.fixture
@@ -26,25 +27,6 @@ def rows(tmp_path) -> Path:
     path = tmp_path / "rows.svm"
     path.write_text("1 1:1 2:3\n-1 2:1\n" * 20)
     return path
-
-
-def test_a_device_is_written_into(tmp_path):
-    """A device of our own, with the numbers of /dev/null."""
-    device = tmp_path / "null"
-    try:
-        os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))
-    except PermissionError:
-        pytest.skip("only root makes devices")
-    before = os.stat(device)
-    for overwrite in (False, True):
-        check_output(device, overwrite, "predictions")
-        with written_whole(device, overwrite) as file:
-            file.write(b"1\n")
-    assert os.path.samestat(os.stat(device), before)
-    assert os.listdir(tmp_path) == ["null"]
-    for kind in ("store", "model", "checkpoint"):
-        with pytest.raises(InputError, match="null: is a device, which is not replaced; give the name of a file"):
-            check_output(device, True, kind)
 
 
 def test_a_pipe_is_written_into(tmp_path):
@@ -58,6 +40,9 @@ def test_a_pipe_is_written_into(tmp_path):
         file.write("1\n-1\n")
     reader.join(10.0)
     assert got == ["1\n-1\n"]
+    for kind in ("store", "model", "checkpoint"):
+        with pytest.raises(InputError, match="pipe: is no regular file, so it is not replaced; give the name of a f"):
+            check_output(pipe, True, kind)
     assert os.listdir(tmp_path) == ["pipe"]
 
 
@@ -68,13 +53,7 @@ def test_predictions_go_to_standard_output_under_its_other_name(tmp_path):
     assert command(store, tmp_path / "m.h5", "--quiet").returncode == 0
     done = command(tmp_path / "m.h5", tmp_path / "rows.svm", "/dev/stdout", "--quiet", module="predict")
     assert done.returncode == 0
-    lines = done.stdout.splitlines()
-    assert set(lines[:60]) <= {"1", "-1"}
-    with open(tmp_path / "out.txt", "w") as out:
-        line = [sys.executable, "-m", "blocksvm.predict", tmp_path / "m.h5", tmp_path / "rows.svm", "/dev/stdout"]
-        done = subprocess.run(list(map(str, line)), stdout=out, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-    assert done.returncode == 2
-    assert "/dev/stdout: is where the command's own messages go" in done.stderr
+    assert set(done.stdout.splitlines()[:60]) <= {"1", "-1"}
 
 
 def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path, rows):
@@ -92,7 +71,7 @@ def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path, rows):
     assert os.listdir(tmp_path / "there") == ["real.h5"]
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
-    with pytest.raises(InputError, match="loop: is a symbolic link that leads to itself"):
+    with pytest.raises(InputError, match="loop: cannot be looked at .Too many levels"):
         check_output(loop, True, "store")
     nowhere = tmp_path / "nowhere"
     nowhere.symlink_to(tmp_path / "no" / "s.h5")
@@ -177,33 +156,6 @@ def test_any_name_that_is_allowed_can_be_written(tmp_path, name):
     with scratch_folder(tmp_path, tmp_path / name):
         pass
     assert os.listdir(tmp_path) == [name]
-
-
-@pytest.mark.process
-def test_a_folder_that_vanishes_is_told(tmp_path):
-    folder = tmp_path / "there"
-    folder.mkdir()
-
-    def write():
-        with written_whole(folder / "x.h5") as file:
-            file.write(b"x")
-            for left in folder.iterdir():
-                left.unlink()
-            folder.rmdir()
-
-    with pytest.raises(InputError, match=r"x\.h5: the folder .*there has vanished"):
-        write()
-    code = (
-        "import os, sys\n"
-        "os.mkdir(sys.argv[1]); os.chdir(sys.argv[1]); os.rmdir(sys.argv[1])\n"
-        "from blocksvm.cli import console; from blocksvm.split import main\n"
-        "console.run(main, [sys.argv[2], 's.h5'])"
-    )
-    (tmp_path / "rows.svm").write_text("1 1:1\n")
-    line = [sys.executable, "-c", code, str(tmp_path / "gone"), str(tmp_path / "rows.svm")]
-    done = subprocess.run(line, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert done.returncode == 2
-    assert done.stderr.endswith("s.h5: the current folder does not exist any more; change to another\n")
 
 
 @pytest.mark.parametrize("call", ["pwrite", "fsync", "close", "replace"])

@@ -125,7 +125,7 @@ def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run):
                       (model, "--log", store)):  # fmt: skip
         code, _, err = run(store, *arguments, *options, "--overwrite")
         assert code == 2
-        assert re.search(r"is also (a model|an input); choose another name for the (trace|model)", err)
+        assert re.search(r"is also (the model|an input); choose another name for the (trace|model)", err)
     assert model.read_bytes() == before
     assert run(store, model, "--log", log, *options, "--overwrite")[0] == 0
 

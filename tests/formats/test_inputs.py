@@ -49,7 +49,7 @@ def test_hidden_and_temporary_files_are_left_out_and_told(tmp_path, capsys, patt
     assert files_named([given]) == [str(rows / "a.svm"), str(rows / "b.svm")]
     told = capsys.readouterr().err
     n = len(ASIDE) if not pattern else len([name for name in ASIDE if not name.startswith(".")])
-    assert f"{given}: {n} hidden or temporary files left out (" in told
+    assert f"{given}: {n} hidden or temporary ones left out (" in told
     assert files_named([given], quiet=True) and capsys.readouterr().err == ""
     assert files_named([str(rows / "_S*")]) == [str(rows / "_SUCCESS")]  # who names them means them
     assert files_named([str(rows / "a.svm~")]) == [str(rows / "a.svm~")]
@@ -60,13 +60,13 @@ def test_hidden_and_temporary_files_are_left_out_and_told(tmp_path, capsys, patt
     [
         (
             ["year=2024/a.svm", "year=2025/a.svm"],
-            r"is divided by the column year \(year=2024, \.\.\.\), which no file contains",
+            r"has folders in it \(year=2024, \.\.\.\), which are not read; .*year=2024 is no column",
         ),
         (
             ["a.svm", "more/b.svm"],
             r"has folders in it \(more\), which are not read; '.*rows/\*/\*' reads .*--format folders",
         ),
-        (["_SUCCESS"], "the folder has no files but 1 hidden or temporary ones"),
+        (["_SUCCESS"], "the folder has no files but 1 hidden or temporary ones; name"),
     ],
 )
 def test_folders_in_folders_are_not_lost(tmp_path, run_in_process, names, says):

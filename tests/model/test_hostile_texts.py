@@ -15,7 +15,7 @@ from blocksvm import predict, split, stream
 from blocksvm.base.errors import CONTROLS, InputError, printable, shown_lines
 from blocksvm.base.labels import label_text
 from blocksvm.cli.progress import Line
-from blocksvm.cli.standard import Diagnostics, Results, drawing
+from blocksvm.cli.standard import Diagnostics, Results
 from blocksvm.model.model_file import load_model
 
 EVIL = "a\x1b[31m\nb\r\u2028\x9b\u202ec"
@@ -39,7 +39,7 @@ def test_streams_escape_what_is_not_theirs():
         inner = io.StringIO()
         stream = kind(inner)
         print(f"row {EVIL}", file=stream)
-        drawing(stream).write("\r\x1b[1m")
+        stream.draw("\r\x1b[1m")
         assert inner.getvalue() == "row " + ESCAPED.replace(r"\n", "\n") + "\n\r\x1b[1m"
     inner = io.StringIO()
     line = Line(Diagnostics(inner), quiet=False)

@@ -1,7 +1,5 @@
 """S3's dialect as moto speaks it: ranges, ETags, uploads in parts; of the extra test-cloud, `nox -s cloud`."""
 
-import os
-
 import pytest
 
 from blocksvm.base.errors import InputError
@@ -49,17 +47,6 @@ def test_objects_are_written_and_read(bucket, size):
             remote.read(17, 900)
     path.unlink()
     assert not path.exists()
-
-
-@pytest.mark.parametrize("key", ["a%20b.svm", "a b.svm", "run#1.h5", "run?x.h5"])
-def test_a_key_is_taken_character_by_character(bucket, key):
-    import boto3
-
-    with written_whole(location(f"{bucket}/{key}")) as file:
-        file.write(b"rows")
-    client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], region_name="us-east-1")
-    assert client.get_object(Bucket="bucket", Key=key)["Body"].read() == b"rows"
-    assert bytes(location(f"{bucket}/{key}").remote.read(0, 9)) == b"rows"
 
 
 def test_a_bucket_that_is_missing_has_no_objects(bucket):

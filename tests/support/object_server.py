@@ -1,7 +1,8 @@
 """A server of objects in this process, over HTTP and in as much of S3's dialect as uploads need, with the faults that
-tests ask for and, if they want, the speed of a network.
+tests ask for and, if they want, the latency of a network.
 
-    with ObjectServer({"news.h5": data}) as server:
+    with ObjectServer() as server:
+        server.objects.put("news.h5", data)
         server.url("news.h5")                       # http://127.0.0.1:PORT/news.h5
         server.faults.append(Fault("503", at=3))    # the third request from now on
 """
@@ -10,7 +11,6 @@ import hashlib
 import re
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -36,10 +36,10 @@ class Fault:
 class Objects:
     """Their bytes, ETags and times of change; used under ``lock``."""
 
-    def __init__(self, contents: Mapping[str, bytes]):
+    def __init__(self):
         self.lock = threading.Lock()
-        self.data = dict(contents)
-        self.versions = dict.fromkeys(contents, 0)
+        self.data: dict[str, bytes] = {}
+        self.versions: dict[str, int] = {}
         self.uploads: dict[str, dict[int, bytes]] = {}
 
     def put(self, name: str, data: bytes) -> None:
@@ -51,20 +51,11 @@ class Objects:
         return f'"{hashlib.md5(self.data[name][:PIECE]).hexdigest()}-{self.versions[name]}"'
 
 
+@dataclass
 class Line:
-    """A network that all answers share: seconds until an answer begins, bytes a second."""
+    """A network that all answers share: seconds until an answer begins."""
 
-    def __init__(self, latency: float = 0.0, rate: float | None = None):
-        self.latency, self.rate = latency, rate
-        self.lock = threading.Lock()
-        self.free = 0.0
-
-    def wait(self, n_bytes: int) -> None:
-        if self.rate is not None:
-            with self.lock:
-                self.free = max(self.free, time.monotonic()) + n_bytes / self.rate
-                due = self.free
-            time.sleep(max(0.0, due - time.monotonic()))
+    latency: float = 0.0
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -161,7 +152,6 @@ class Handler(BaseHTTPRequestHandler):
                     self.server.closing.wait(60)
                 self.close_connection = True
                 return
-            self.server.line.wait(len(piece))
             if begin + PIECE >= len(body):
                 self.ended()
             self.wfile.write(piece)
@@ -170,7 +160,6 @@ class Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         name, query, fault = self.begin()
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.line.wait(len(body))
         if fault is not None:
             return self.answer(int(fault.what))
         if "uploadId" in query:
@@ -220,11 +209,10 @@ class ObjectServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, contents: Mapping[str, bytes] | None = None, line: Line | None = None, ranges=True, etags=True):
+    def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.objects = Objects(contents or {})
-        self.line = line or Line()
-        self.ranges, self.etags = ranges, etags
+        self.objects, self.line = Objects(), Line()
+        self.ranges = self.etags = True
         self.faults: list[Fault] = []
         self.seen: list[tuple] = []
         self.now = self.most = 0  # requests at once

@@ -2,14 +2,15 @@
 
 import json
 import lzma
-import signal
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import pytest
 import scipy.sparse
 from support.places import DATA, ROOT
 from support.stored_rows import entries_of_chunk
@@ -225,20 +226,24 @@ def command(*arguments, module="train", timeout=120, **options) -> subprocess.Co
     return subprocess.run(line, capture_output=True, text=True, timeout=timeout, cwd=ROOT, **options)
 
 
-def run_in_process(capsys, main, *arguments) -> tuple[int, str, str]:
-    """A command without a process of its own: (exit code, stdout, stderr); signals are handled as before again."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+class Outcome(NamedTuple):
+    """How a command ended: exit code, standard output, standard error."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def last_line(self) -> str:
+        return self.err.rstrip("\n").rsplit("\n", 1)[-1]
+
+
+def run_in_process(capsys, main, *arguments) -> Outcome:
+    """A command as ``python -m`` runs it, without a process of its own."""
     capsys.readouterr()
-    code = 0
-    try:
+    with pytest.raises(SystemExit) as ended:
         run_command(main, [str(argument) for argument in arguments])
-    except SystemExit as end:
-        code = end.code
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-    out, err = capsys.readouterr()
-    return code, out, err
+    return Outcome(ended.value.code, *capsys.readouterr())
 
 
 def libsvm_text(name: str) -> str:
