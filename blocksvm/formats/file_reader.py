@@ -27,13 +27,11 @@ from blocksvm.formats import AUTO, OF_FILES, get_format, sniffed
 from blocksvm.formats.choices import CHOICES, DECIDED, KINDS, PARTS, carried, chosen, is_table, is_text
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels.numbers import FINE
-from blocksvm.formats.kernels.svmlight import BIG_NORM, DUPLICATE, close_rows
+from blocksvm.formats.kernels.svmlight import BIG_NORM, DUPLICATE, NAMELESS, close_rows
 from blocksvm.formats.text.text_source import LineLimit, OpenText, TextInputs, TextSource
-from blocksvm.kernels.hash_table import hash_ids
 
 DIGESTED = 1 << 22  # bytes of a file that are hashed at a time
 ENTRY_BYTES = 16  # of a row under way
-MOST_PLACED = 4096  # features that are hashed to places before their rows are
 
 
 @dataclass(frozen=True)
@@ -53,15 +51,6 @@ class Features:
     ids: np.ndarray
     first: np.ndarray
     last: np.ndarray
-
-    def places(self, bits: int) -> np.ndarray:
-        """Their places among 2^bits (int32) where these are few and no two of them meet; else the ids themselves."""
-        if len(self.ids) > MOST_PLACED:
-            return self.ids
-        places = np.empty(len(self.ids), np.int32)
-        hash_ids(self.ids, bits, places)
-        rising = np.sort(places)
-        return self.ids if (rising[1:] == rising[:-1]).any() else places
 
     def name(self, j: int) -> str:
         return self.text[self.first[j] : self.last[j]].tobytes().decode()
@@ -276,7 +265,9 @@ class FileReader:
         n = len(rows.lengths)
         indptr = np.append(0, np.cumsum(rows.lengths, dtype=np.int64))
         ids, values, labels, features = rows.ids, rows.values, rows.labels, rows.features
-        done, code, entry, largest = close_rows(indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single)
+        done, code, entry, largest = close_rows(
+            indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single, False, NAMELESS, NAMELESS
+        )
         if code != FINE:
             fault = done, self._row_fault(code, rows, int(entry))
         nnz = indptr[done]
@@ -286,8 +277,7 @@ class FileReader:
             if self.reading.named:
                 first = buffer.gathered("first of names", features.first, ids)
                 names = features.text, first, buffer.gathered("last of names", features.last, ids)
-            targets = features.ids if recipe.bits is None else features.places(recipe.bits)
-            ids = buffer.gathered("places of ids" if targets.dtype == np.int32 else "ids", targets, ids)
+            ids = buffer.gathered("ids", features.ids, ids)
         origin = Origin(piece.source, piece.fraction, n, np.arange(done))
         return RowBatch(
             labels[:done], indptr[: done + 1], ids, values[:nnz], origin, names=names, fault=fault, largest=largest,

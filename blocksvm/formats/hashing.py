@@ -33,8 +33,6 @@ class HashingReader:
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         recipe = self.recipe
         batch = self.reader.parse(piece, buffer)
-        if batch.ids.dtype == np.int32:  # its reader knew all features, and that no two of them meet
-            return batch
         places = np.empty(len(batch.ids), np.int32) if buffer is None else buffer.places
         if len(places) < len(batch.ids):  # of a buffer whose size is known now
             places = buffer.places = np.empty(len(batch.ids), np.int32)

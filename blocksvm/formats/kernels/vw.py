@@ -4,10 +4,9 @@ import numpy as np
 
 from blocksvm.formats.kernels.name_hashes import RECENT, name_hash, named_before
 from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
-from blocksvm.formats.kernels.svmlight import BIG_VALUE, close_sums
+from blocksvm.formats.kernels.svmlight import BIG_VALUE
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.hash_table import scramble
-from blocksvm.kernels.shuffle import LOWER, sorted_hashes
 from blocksvm.kernels.text_bytes import COLON, MINUS, NEWLINE, RETURN, SPACE, TAB, byte_at, eight_bytes, trailing_zeros
 
 QUOTE, BAR, CARET = 39, 124, 94
@@ -230,55 +229,3 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
         rows += 1
         indptr[rows] = k
     return rows, line, FINE, -1, n_open, filled
-
-
-@kernel
-def close_rows(indptr, rows, ids, values, l2, single, named, firsts, lasts):
-    """Put the rows in order, in place; ``indptr`` shrinks with them.
-
-    What a feature occurs with more than once is added up.  l2: divide a row by its Euclidean norm; single: round to
-    float32.  named: firsts and lasts go with their entries.  Returns (row, code, entry) of the first fault, and the
-    largest ||x||^2.
-    """
-    longest = 0
-    for r in range(rows):
-        longest = max(longest, indptr[r + 1] - indptr[r])
-    keys = np.empty((2, longest), np.uint64)
-    counts = np.empty(4 << 8, np.int64)
-    old_ids = np.empty(longest, np.int64)
-    old_values = np.empty(longest)
-    old_firsts = np.empty(longest if named else 0, np.int64)
-    old_lasts = np.empty(longest if named else 0, np.int64)
-    filled = start = indptr[0]
-    largest = 0.0
-    for r in range(rows):
-        stop = indptr[r + 1]
-        n = stop - start
-        for k in range(n):
-            old_ids[k] = ids[start + k]
-            old_values[k] = values[start + k]
-            if named:
-                old_firsts[k] = firsts[start + k]
-                old_lasts[k] = lasts[start + k]
-        ordered = sorted_hashes(old_ids, n, keys, counts)
-        last = filled - 1
-        for k in range(n):
-            at = ordered[k] & LOWER
-            i = old_ids[at]
-            if last >= filled and ids[last] == i:
-                values[last] += old_values[at]
-            else:
-                last += 1
-                ids[last] = i
-                values[last] = old_values[at]
-                if named:
-                    firsts[last] = old_firsts[at]
-                    lasts[last] = old_lasts[at]
-        code, after, square = close_sums(ids, values, filled, last + 1, l2, single, named, firsts, lasts)
-        if code != FINE:
-            return r, code, after, largest
-        largest = max(largest, square)
-        start = stop
-        filled = after
-        indptr[r + 1] = filled
-    return rows, FINE, -1, largest

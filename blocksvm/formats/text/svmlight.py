@@ -11,7 +11,7 @@ from blocksvm.base.labels import MENDED
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels import svmlight as codes
-from blocksvm.formats.kernels.svmlight import close_rows, parse_rows
+from blocksvm.formats.kernels.svmlight import NAMELESS, close_rows, parse_rows
 from blocksvm.formats.text.row_labels import first_words, inexact
 from blocksvm.formats.text.text_source import TextPiece, is_number, word_at
 from blocksvm.kernels.text_bytes import COLON, NEWLINE
@@ -86,7 +86,7 @@ class SvmlightReader:
             fault = int(lines[rows]), sentence
         if closed < rows:  # of most files every row is closed, and this kernel need not be compiled
             done, code, entry, others = close_rows(
-                indptr, closed, rows, ids, values, recipe.sums, recipe.l2, recipe.single
+                indptr, closed, rows, ids, values, recipe.sums, recipe.l2, recipe.single, False, NAMELESS, NAMELESS
             )
             largest = max(largest, others)
             if code != codes.FINE:

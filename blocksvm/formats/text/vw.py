@@ -24,7 +24,7 @@ from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels import vw as kernels
 from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE
-from blocksvm.formats.kernels.svmlight import BIG_NORM, BIG_VALUE
+from blocksvm.formats.kernels.svmlight import BIG_NORM, BIG_VALUE, close_rows
 from blocksvm.formats.text.row_labels import first_words, inexact
 from blocksvm.formats.text.text_source import TextPiece, is_number, quoted, utf8_lines
 from blocksvm.kernels.text_bytes import NEWLINE, SPACE, SPARE
@@ -104,8 +104,8 @@ class VwReader:
         if wrong is not None:
             rows, sentence = wrong
             fault = int(buffer.lines[rows]), sentence
-        done, code, entry, largest = kernels.close_rows(
-            indptr, rows, ids, values, recipe.l2, recipe.single, named, firsts, lasts
+        done, code, entry, largest = close_rows(
+            indptr, 0, rows, ids, values, True, recipe.l2, recipe.single, named, firsts, lasts
         )
         if code != FINE:
             rows = done
