@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -35,12 +35,45 @@ class Origin:
     records: np.ndarray
 
 
+class CodedLabels:
+    """Labels of n rows that are words or sets: codes (n,) int32, places in ``distinct``, -1 where a row has none."""
+
+    def __init__(self, codes: np.ndarray, distinct: list):
+        self.codes, self.distinct = codes, distinct
+
+    @classmethod
+    def of(cls, labels: Sequence) -> CodedLabels:
+        """Of labels that are told apart by being equal, or None."""
+        known: dict = {None: -1}
+        codes = np.fromiter((known.setdefault(label, len(known) - 1) for label in labels), np.int32, len(labels))
+        return cls(codes, list(known)[1:])
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows):
+        """The label of a row, or those of some rows."""
+        codes = self.codes[rows]
+        if isinstance(codes, np.ndarray):
+            return CodedLabels(codes, self.distinct)
+        return self.distinct[codes] if codes >= 0 else None
+
+    def copy(self) -> CodedLabels:
+        return self  # its arrays are its own
+
+    def array(self) -> np.ndarray:
+        """(n,) objects."""
+        objects = np.empty(len(self.distinct) + 1, dtype=object)
+        objects[:-1] = self.distinct
+        return objects[self.codes]
+
+
 @dataclass(frozen=True)
 class RowBatch:
     """Rows in compressed sparse row form, named by the user's feature ids.
 
-    labels: (n,) float64, nan where a row has none; or, of formats that have them, a list of n strings, or of n sets
-    (tuples) of numbers or strings, None where a row has none.
+    labels: (n,) float64, nan where a row has none; or, of formats that have them, strings, or sets (tuples) of numbers
+    or strings: ``CodedLabels``, made of a list where one is given.
     indptr (n + 1,) int64 from 0; ids (nnz,) int64, unique in each row (of formats whose text has ids, ascending), or
     int32, the places that ids were hashed to, unique in each row; values (nnz,) float64, already rounded to the dtype
     wanted, or None: all 1; weights (n,) float64, the importance of each row, 0 or more, or None: all 1.
@@ -54,7 +87,7 @@ class RowBatch:
     kept: Arrow's record batch (n rows) of the columns that were asked for beside the rows; or None.
     """
 
-    labels: np.ndarray | list
+    labels: np.ndarray | CodedLabels
     indptr: np.ndarray
     ids: np.ndarray
     values: np.ndarray | None
@@ -67,6 +100,11 @@ class RowBatch:
     notes: Mapping[str, tuple[int, int, str]] = field(default_factory=dict)
     left_out: np.ndarray | None = None
     kept: Any = None
+
+    def __post_init__(self) -> None:
+        given: object = self.labels
+        if isinstance(given, list):
+            object.__setattr__(self, "labels", CodedLabels.of(given))
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -87,11 +125,16 @@ class RowBatch:
 
     def label_array(self) -> np.ndarray:
         """The labels (n,): float64 with nan, or objects with None, where a row has none."""
+        return self.labels if isinstance(self.labels, np.ndarray) else self.labels.array()
+
+    def label_fault(self) -> tuple[int, str] | None:
+        """(row, sentence) of a label that cannot be one."""
         if isinstance(self.labels, np.ndarray):
-            return self.labels
-        array = np.empty(len(self.labels), dtype=object)
-        array[:] = self.labels
-        return array
+            return label_fault(self.labels)
+        codes, distinct = self.labels.codes, self.labels.distinct
+        used = np.unique(codes[codes >= 0]).tolist()
+        fault = label_fault([distinct[code] for code in used])
+        return None if fault is None else (int(np.argmax(codes == used[fault[0]])), fault[1])
 
 
 def shown_name(name: str) -> str:
@@ -128,7 +171,7 @@ class RecordCounter:
 
     def check_labels(self, batch: RowBatch) -> None:
         """Raise InputError for the first label that is not finite, or is no text of one line."""
-        fault = label_fault(batch.labels)
+        fault = batch.label_fault()
         if fault is not None:
             raise InputError(self.at(batch, int(batch.origin.records[fault[0]]), fault[1]))
 

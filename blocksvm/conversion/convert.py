@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import Bytes, InputError, option
-from blocksvm.base.labels import label_fault
 from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY, too_small
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
@@ -431,7 +430,7 @@ class _Split:
     def _spool(self, batches: Iterable[RowBatch], destinations: list[Destination]) -> None:
         """Read all batches, and send their rows to the shuffle of their store."""
         for batch in batches:
-            wrong = None if self.batches is None else label_fault(batch.labels)  # text was looked at as it was read
+            wrong = None if self.batches is None else batch.label_fault()  # text was looked at as it was read
             if wrong is not None:
                 raise InputError(f"row {self.rows + wrong[0]} of the batches: {wrong[1]}")
             try:
@@ -492,11 +491,11 @@ def rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
     if names is not None:
         entries = np.arange(nnz) + np.repeat(batch.indptr[order] - indptr[:-1], lengths)
         names = (names[0], names[1][entries], names[2][entries])
-    labels = batch.labels
-    labels = labels[order] if isinstance(labels, np.ndarray) else [labels[row] for row in order.tolist()]
     weights = None if batch.weights is None else batch.weights[order]
     values = None if ones else values
-    return replace(batch, labels=labels, indptr=indptr, ids=ids, values=values, weights=weights, names=names)
+    return replace(
+        batch, labels=batch.labels[order], indptr=indptr, ids=ids, values=values, weights=weights, names=names
+    )
 
 
 def expected_text(inputs: list[str]) -> int | None:

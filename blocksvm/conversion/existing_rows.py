@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.row_batch import CodedLabels
 from blocksvm.conversion.feature_ids import BYTES_AN_ID, FULLEST, NameTable
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import Location, ObjectUrl, absolute_name, file_size
@@ -49,7 +50,7 @@ class ExistingRows:
         if table is None:
             self.labels = np.zeros(min(1, store.n_samples - store.n_unlabelled))
         else:  # a store's table has the labels that occur, and no others
-            self.labels = list(table)
+            self.labels = CodedLabels.of(table)
         self.ones = store.value_bytes == 0
         self.weighted = store.weighted
 

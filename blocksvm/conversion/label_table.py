@@ -6,6 +6,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, kind_of
+from blocksvm.base.row_batch import CodedLabels
 
 
 class RowError(InputError):
@@ -28,10 +29,10 @@ class LabelTable:
         self.place: dict = {}
         self.n_bytes = 0
 
-    def keep(self, labels: np.ndarray | list) -> np.ndarray:
+    def keep(self, labels: np.ndarray | CodedLabels) -> np.ndarray:
         """(n,) float64: the labels themselves where they are numbers, else their places; nan for none.  Raises
         RowError where labels of two kinds meet."""
-        if isinstance(labels, np.ndarray) and labels.dtype.kind == "f":
+        if isinstance(labels, np.ndarray):
             known = np.flatnonzero(~np.isnan(labels))
             if len(known):
                 try:
@@ -39,14 +40,14 @@ class LabelTable:
                 except InputError as error:
                     raise RowError(int(known[0]), str(error)) from None
             return labels
-        codes = np.full(len(labels), np.nan)
-        for row, label in enumerate(labels):
-            if label is not None:
-                try:
-                    codes[row] = self._one(label)
-                except InputError as error:
-                    raise RowError(row, str(error)) from None
-        return codes
+        kept = np.full(len(labels.distinct) + 1, np.nan)
+        codes, rows = np.unique(labels.codes, return_index=True)
+        for row in np.sort(rows[codes >= 0]).tolist():  # the first of each label
+            try:
+                kept[labels.codes[row]] = self._one(labels[row])
+            except InputError as error:
+                raise RowError(row, str(error)) from None
+        return kept[labels.codes]
 
     def _one(self, label) -> float:
         kind = kind_of(label)

@@ -24,10 +24,9 @@ def as_stored(batch: RowBatch, dtype: str) -> RowBatch:
     are kept while the next rows take the memory of these."""
     values = None if batch.values is None or (batch.values == 1.0).all() else batch.values.astype(dtype)
     left_out = None if batch.left_out is None else np.unique(batch.left_out)
-    labels = batch.labels.copy() if isinstance(batch.labels, np.ndarray) else batch.labels
     weights = None if batch.weights is None else batch.weights.copy()
     ids = batch.ids.astype(np.int64, copy=False)
-    return replace(batch, labels=labels, ids=ids, values=values, weights=weights, left_out=left_out)
+    return replace(batch, labels=batch.labels.copy(), ids=ids, values=values, weights=weights, left_out=left_out)
 
 
 def with_note(batch: RowBatch) -> RowBatch:

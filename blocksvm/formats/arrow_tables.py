@@ -15,7 +15,7 @@ import pyarrow.parquet
 
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.labels import EXACT, exact
-from blocksvm.base.row_batch import Origin, RowBatch, runs
+from blocksvm.base.row_batch import CodedLabels, Origin, RowBatch, runs
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import is_url
 from blocksvm.formats.choices import DECIDED, KEEP, WORDS, added, chosen
@@ -49,6 +49,7 @@ from blocksvm.formats.table_rows import (
     TableReader,
     array_of,
     cells_of,
+    coded_labels,
     numbers_of,
     rows_of_texts,
     without_nulls,
@@ -361,7 +362,7 @@ class ArrowReader(TableReader):
         ends = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
         return maker.rows(n, numbers, codes, (ends, words[order], values[order]))
 
-    def _labels(self, layout: Layout, batch) -> np.ndarray | list:
+    def _labels(self, layout: Layout, batch) -> np.ndarray | list | CodedLabels:
         """The rows' labels; InputError for a column of another kind."""
         words, options = layout.columns.words, self.options
         if layout.label is None or pa.types.is_null(batch.column(layout.label).type):
@@ -379,9 +380,7 @@ class ArrowReader(TableReader):
             wanted = "words and whole numbers make such" if words else "they were numbers in the rows before"
             wanted = "labels are numbers or strings" if words is None else wanted
             raise InputError(f"the column {options['label']} is of the type {column.type}; {wanted}")
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        return [word and word.strip() for word in column.cast(pa.string()).to_pylist()]
+        return coded_labels(column, lambda value: str(value).strip())
 
 
 def coded(maker: RowMaker, column, j: int) -> np.ndarray:

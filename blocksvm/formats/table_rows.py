@@ -9,14 +9,15 @@ form.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as compute
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.row_batch import CodedLabels
 from blocksvm.formats.file_reader import RowBuffer
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.kernels import columns as kernels
@@ -193,12 +194,24 @@ class Cells(NamedTuple):
     quote: int = NO_QUOTE
 
     def token(self, j: int, r: int) -> bytes:
-        """What a cell has, as ``bounds_of`` finds it."""
         at = j * self.n + r
-        cell = self.text[self.ends[at] : self.ends[at + 1]].tobytes()
-        token = cell.strip(BLANKS)
-        quoted_late = len(token) > 1 and token[0] == token[-1] == self.quote and cell[0] != self.quote
-        return token[1:-1] if quoted_late else token
+        return token_in(self.text[self.ends[at] : self.ends[at + 1]].tobytes(), self.quote)
+
+
+def token_in(cell: bytes, quote: int) -> bytes:
+    """What a cell has, as ``bounds_of`` finds it."""
+    token = cell.strip(BLANKS)
+    quoted_late = len(token) > 1 and token[0] == token[-1] == quote and cell[0] != quote
+    return token[1:-1] if quoted_late else token
+
+
+def coded_labels(column: pa.Array, word: Callable[[Any], str | None]) -> CodedLabels:
+    """The labels that a column (n,) of strings or bytes has; word(value): that of one of its values."""
+    column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    of_value = CodedLabels.of([None if value is None else word(value) for value in column.dictionary.to_pylist()])
+    none = array_of(np.full(1, len(of_value)))
+    codes = numbers_of(without_nulls(column.indices.cast(pa.int64()), none))
+    return CodedLabels(np.append(of_value.codes, np.int32(-1))[codes], of_value.distinct)
 
 
 def rows_of_texts(ngrams: NgramFeatures, columns: list, n: int, buffer: RowBuffer) -> Rows:

@@ -38,7 +38,19 @@ from blocksvm.formats.table_columns import (
     has_header,
     with_kept,
 )
-from blocksvm.formats.table_rows import POOL, WHOLE, Cells, Layout, RowMaker, Rows, TableReader, cells_of, rows_of_texts
+from blocksvm.formats.table_rows import (
+    POOL,
+    WHOLE,
+    Cells,
+    Layout,
+    RowMaker,
+    Rows,
+    TableReader,
+    cells_of,
+    coded_labels,
+    rows_of_texts,
+    token_in,
+)
 from blocksvm.formats.text.row_labels import MISSING, are_words, inexact, sentence_of
 from blocksvm.formats.text.text_source import LONE_RETURNS, MOST_OPEN, TextPiece, last_newline, quoted, utf8_lines
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPARE
@@ -263,17 +275,15 @@ class TextReader(TableReader):
         offered = self.reading.offers and "categorical" in options
         cure = words_by(options) if offered else ""
         if words:
-            known: dict[bytes, str | None] = {b"": None}
+            column = cut.columns[layout.at[layout.label]] if n else pa.nulls(0, pa.binary())
             # whatever is in a column that is named is a word
-            if options["label"] not in options.get("categorical", "").split(","):
-                known |= {token: None for token in distinct(cells, n) if token.lower() in MISSING}
-            labels: list[str | None] = []
-            for r in range(n):
-                token = cells.token(0, r)
-                if token not in known:
-                    known[token] = token.decode()
-                labels.append(known[token])
-            return labels, None
+            named = options["label"] in options.get("categorical", "").split(",")
+
+            def word(cell: bytes) -> str | None:
+                token = token_in(cell, cells.quote)
+                return token.decode() if token and (named or token.lower() not in MISSING) else None
+
+            return coded_labels(column.slice(0, n), word), None
         numbers, looks = numbers_in(cells, layout.dialect._replace(comma=False), np.zeros(1, bool))
         labels = numbers[0, :n] + 0.0  # -0 is 0
         wrong = [int(looks[0, 2])] if looks[0, 1] else []
@@ -307,10 +317,6 @@ class TextReader(TableReader):
         if code == kernels.OPEN_QUOTE and layout.texts:
             return f"the quotes that begin on this line do not end within {MOST_OPEN} lines; close them"
         return FAULTS[code].format(column=column, n=len(layout.names), name=name, whose=whose)
-
-
-def distinct(cells: Cells, n: int) -> set[bytes]:
-    return {cells.token(0, r) for r in range(n)}
 
 
 def words_by(options: Mapping) -> str:

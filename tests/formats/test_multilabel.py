@@ -67,7 +67,7 @@ def test_rows_are_those_of_plain_splitting(lines, sets):
     batch = parsed("multilabel" if sets else "svmlight-named", text, labelled=False)
     assert batch.fault is None
     expected = plainly(text, sets)
-    assert list(batch.labels) == [label for label, _ in expected]
+    assert batch.label_array().tolist() == [label for label, _ in expected]
     for row, (_, own) in enumerate(expected):
         span = slice(batch.indptr[row], batch.indptr[row + 1])
         assert list(zip(batch.ids[span].tolist(), batch.values[span].tolist(), strict=True)) == own
@@ -78,9 +78,9 @@ def test_faults_have_their_lines():
     batch = parsed("svmlight-named", b"a 1:1\n 2:1\nb 3:1\n")
     assert (batch.fault[0], len(batch)) == (1, 1)
     assert "the line has no label" in batch.fault[1]
-    assert parsed("svmlight-named", b"a 1:1\n? 2:1\nb 3:1\n").labels == ["a", None, "b"]
-    assert parsed("multilabel", b"1,2 1:1\n? 2:1\n 3:1\n").labels == [(1.0, 2.0), None, ()]
-    assert parsed("svmlight-named", b"a 1:1\n 2:1\nb 3:1\n", labelled=False).labels == ["a", None, "b"]
+    assert parsed("svmlight-named", b"a 1:1\n? 2:1\nb 3:1\n").label_array().tolist() == ["a", None, "b"]
+    assert parsed("multilabel", b"1,2 1:1\n? 2:1\n 3:1\n").label_array().tolist() == [(1.0, 2.0), None, ()]
+    assert parsed("svmlight-named", b"a 1:1\n 2:1\nb 3:1\n", labelled=False).label_array().tolist() == ["a", None, "b"]
 
 
 N, D, K = 160, 15, 5
