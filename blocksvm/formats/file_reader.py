@@ -225,23 +225,6 @@ def fingerprint_of_input(name: str) -> str:
         return text.fingerprint()
 
 
-class RowBuffer(ParseBuffer):
-    """Memory for the rows of a piece, as much as the largest so far took: arrays by name, too."""
-
-    def __init__(self) -> None:
-        super().__init__(0, 0)
-        self.arrays: dict[str, np.ndarray] = {}
-
-    def take(self, name: str, n: int, dtype: type) -> np.ndarray:
-        """An array (n,), of no certain content."""
-        if name not in self.arrays or len(self.arrays[name]) < n:
-            self.arrays[name] = np.empty(n, dtype)
-        return self.arrays[name][:n]
-
-    def gathered(self, name: str, array: np.ndarray, at: np.ndarray) -> np.ndarray:
-        return np.take(array, at, out=self.take(name, len(at), array.dtype.type), mode="clip")
-
-
 class FileReader:
     """Payloads to rows; ``rows_of(payload, reading, buffer)`` gives ``SparseRows``, or raises ``RowFault``.
     They may lie in memory of the buffer."""
@@ -251,12 +234,9 @@ class FileReader:
         self.expansion = EXPANSION
         self.rows_of = rows_of
 
-    def buffer(self, n_bytes: int) -> RowBuffer:
-        return RowBuffer()
-
-    def parse(self, piece: RowPiece, buffer: RowBuffer | None = None) -> RowBatch:
+    def parse(self, piece: RowPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         recipe = self.reading.recipe
-        buffer = RowBuffer() if buffer is None else buffer
+        buffer = ParseBuffer() if buffer is None else buffer
         fault = None
         try:
             rows = self.rows_of(piece.payload, self.reading, buffer)

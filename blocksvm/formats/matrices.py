@@ -21,7 +21,6 @@ from blocksvm.files.input import open_input
 from blocksvm.files.paths import location
 from blocksvm.formats.file_reader import (
     FileFormat,
-    RowBuffer,
     SparseRows,
     checked_labels,
     damage_named,
@@ -29,7 +28,7 @@ from blocksvm.formats.file_reader import (
     require_fit,
     runs_of,
 )
-from blocksvm.formats.format import ReaderOptions
+from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.text.text_source import LineLimit
 
 ROWS_AT_ONCE = 1 << 16  # of which the lengths are in memory
@@ -206,7 +205,7 @@ class Npz(FileFormat):
         return None
 
     @staticmethod
-    def rows_of(payload: tuple[SparseRows, str], reading: ReaderOptions, buffer: RowBuffer) -> SparseRows:
+    def rows_of(payload: tuple[SparseRows, str], reading: ReaderOptions, buffer: ParseBuffer) -> SparseRows:
         rows, wrong = payload
         if wrong and reading.labelled:
             raise InputError(wrong)
@@ -239,7 +238,7 @@ class Npy(FileFormat):
             yield (matrix[start:stop], column, next_labels(labels, stop - start)), stop / n_rows
 
     @staticmethod
-    def rows_of(payload: tuple, reading: ReaderOptions, buffer: RowBuffer) -> SparseRows:
+    def rows_of(payload: tuple, reading: ReaderOptions, buffer: ParseBuffer) -> SparseRows:
         dense, column, labels = payload
         stored, dense = dense, np.array(dense, np.float64)
         if column is not None:

@@ -28,7 +28,6 @@ from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE
 from blocksvm.formats.kernels.svmlight import BIG_NORM, BIG_VALUE, close_rows
 from blocksvm.formats.text.row_labels import first_words, inexact
 from blocksvm.formats.text.text_source import TextPiece, is_number, quoted, utf8_lines
-from blocksvm.kernels.text_bytes import NEWLINE, SPACE
 
 LINE = "'[label [weight]] [tag]|namespace feature:value ...'"
 FAULTS = {
@@ -58,19 +57,13 @@ class VwReader:
         # the shortest entry, " a", has an id and a value, and positions of its name
         self.expansion = 20 if reading.named else 10
 
-    def buffer(self, n_bytes: int) -> ParseBuffer:
-        """A row takes two bytes or more, and so does an entry."""
-        return ParseBuffer(n_bytes // 2 + 1, n_bytes // 2 + 1, weighted=True)
-
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         text, end = piece.padded(), piece.end
         recipe, named = self.reading.recipe, self.reading.named
         end, fault = utf8_lines(text, end)
-        if buffer is None:
-            # every row ends with a newline, every feature follows a blank
-            blanks = np.count_nonzero(text[:end] <= SPACE)
-            buffer = ParseBuffer(np.count_nonzero(text[:end] == NEWLINE), blanks, weighted=True)
-        labels, weights, indptr, ids, values = buffer.labels, buffer.weights, buffer.indptr, buffer.ids, buffer.values
+        buffer = (buffer or ParseBuffer()).room(end, 1 / 2)  # an entry takes two bytes or more
+        labels, indptr, ids, values = buffer.labels, buffer.indptr, buffer.ids, buffer.values
+        weights = buffer.take("weights", len(labels), np.float64)
         firsts, lasts = (np.empty(len(ids) if named else 0, np.int64) for _ in range(2))
         names = np.empty(end if named else 0, np.uint8)
         undecided = np.empty((1024, 3), np.int64)
