@@ -31,8 +31,8 @@ from blocksvm.conversion.factor_counts import (
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.conversion.feature_selection import Selection
 from blocksvm.conversion.label_table import RowError
-from blocksvm.conversion.number_lines import RowWeights
 from blocksvm.conversion.parallel_parsing import as_stored, parsed_in_order
+from blocksvm.conversion.row_weights import RowWeights
 from blocksvm.conversion.split_settings import SPLIT
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.files.output import check_output, scratch_folder, temporary_folder

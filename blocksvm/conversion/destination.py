@@ -48,24 +48,6 @@ class RowOrder:
     codec: str = CODEC
 
 
-@dataclass(frozen=True)
-class Numbering:
-    """The new numbers of the positions and labels of spooled rows.
-
-    new_index: of a position in the table of ids, -1 where it is dropped; new_label: of a place in the table of labels,
-    None where labels are numbers; weighted: the records have weights; dtype: of spooled values; ones: all are 1;
-    factors (d,): what the values of each feature are multiplied by, or None.
-    """
-
-    new_index: np.ndarray
-    new_label: np.ndarray | None
-    weighted: bool
-    layout: RowOrder
-    dtype: np.dtype
-    ones: bool
-    factors: np.ndarray | None
-
-
 class Destination:
     """Rows that go to one store: their ids, names and labels, their shuffle, whether any value or weight is not 1.
 
@@ -114,7 +96,7 @@ class Destination:
                     "or more; mend it"
                 )
         before = len(self.table)
-        positions = self.table.add(batch.ids, batch.origin.fraction)
+        positions = self.table.add(batch.ids)
         self._keep_names(batch.names, positions, before)
         if self.factors is not None:
             self.factors.count(self.table, positions, batch.values)
@@ -181,7 +163,7 @@ class Destination:
         counted = self.factors is not None and not self.factors.weighed
         by_feature = self.factors.by_feature if counted else None
         dtype = None if self.ones and not counted else self.dtype
-        numbering = Numbering(new_index, new_label, self.weighted, layout, self.dtype, dtype is None, by_feature)
+        numbering = new_index, new_label, self.weighted, layout, self.dtype, dtype is None, by_feature
         part_words = None if self.existing is None else self.existing.part_words(dtype)
         writer = StoreWriter(
             file, n_rows, chunk_nnz, dtype, layout.pool, layout.jobs, self.weighted, part_words, layout.codec
@@ -191,7 +173,7 @@ class Destination:
         done = n_existing
         for rows, of_rows in ordered_map(
             layout.pool,
-            lambda load: _renumbered(load(), numbering),
+            lambda load: _renumbered(load(), *numbering),
             in_stored_order(self.spool, layout) if layout.keep_order else in_key_order(self.spool, layout),
             layout.jobs,
         ):
@@ -251,32 +233,40 @@ def in_stored_order(spool: Spool, layout: RowOrder) -> Iterator[Callable[[], Spo
         yield partial(join, parts)
 
 
-def _renumbered(loaded: SpooledRows, numbering: Numbering):
-    """(row records, packed rows) of a bucket, in their final order and numbering."""
-    n, new_label = len(loaded.numbers), numbering.new_label
-    order = np.arange(n) if numbering.layout.keep_order else np.lexsort((loaded.numbers, loaded.keys))
+def _renumbered(
+    loaded: SpooledRows, new_index: np.ndarray, new_label: np.ndarray | None, weighted: bool, layout: RowOrder,
+    dtype: np.dtype, ones: bool, factors: np.ndarray | None,
+):  # fmt: skip
+    """(row records, packed rows) of a bucket, in their final order and numbering.
+
+    new_index: of a position in the table of ids, -1 where it is dropped; new_label: of a place in the table of labels,
+    None where labels are numbers; dtype: of spooled values; ones: all are 1; factors (d,): what the values of each
+    feature are multiplied by, or None.
+    """
+    n = len(loaded.numbers)
+    order = np.arange(n) if layout.keep_order else np.lexsort((loaded.numbers, loaded.keys))
     indptr = np.append(0, np.cumsum(loaded.sizes, dtype=np.int64))
     nnz = int(loaded.lengths.sum(dtype=np.int64))
     lengths, indices, sq_norms = np.empty(n, np.int64), np.empty(nnz, np.int32), np.empty(n)
-    values = None if numbering.ones else np.empty(nnz, numbering.dtype)
+    values = None if ones else np.empty(nnz, dtype)
     keys = np.empty((2, int(loaded.lengths.max(initial=0))), np.uint64)
-    entries = packed_entries(indptr, loaded.words, numbering.dtype)
-    nnz = renumber_rows(entries, order, numbering.new_index, lengths, indices, values, sq_norms, keys)
-    if numbering.factors is not None:
+    entries = packed_entries(indptr, loaded.words, dtype)
+    nnz = renumber_rows(entries, order, new_index, lengths, indices, values, sq_norms, keys)
+    if factors is not None:
         row_ends = np.append(0, np.cumsum(lengths))
-        single, l2 = values.dtype == np.float32, numbering.layout.l2
-        done = weigh_rows(row_ends, indices, indices, values, numbering.factors, l2, single, sq_norms, NONE)
+        single, l2 = values.dtype == np.float32, layout.l2
+        done = weigh_rows(row_ends, indices, indices, values, factors, l2, single, sq_norms, NONE)
         if done < n:
             number = int(loaded.numbers[order[done]]) + 1
             raise InputError(f"row {number}: {BEYOND.format(values.dtype)}")
         lengths, nnz = np.diff(row_ends), row_ends[-1]
-    rows = np.empty(n, WEIGHTED_ROW if numbering.weighted else ROW)
+    rows = np.empty(n, WEIGHTED_ROW if weighted else ROW)
     labels = loaded.labels[order]
     if new_label is not None:
         absent = np.isnan(labels)
         labels = np.where(absent, np.nan, new_label[np.where(absent, 0, labels).astype(np.int64)])
     rows["label"] = labels
-    if numbering.weighted:
+    if weighted:
         rows["weight"] = 1.0 if loaded.weights is None else loaded.weights[order]
     rows["sq_norm"] = sq_norms
     rows["source"] = loaded.numbers[order]

@@ -14,7 +14,6 @@ BYTES_AN_ID = 8 + 4  # the id and its count
 BYTES_A_SMALL_ID = 8  # of each that there can be: its position and its count
 MOST_SMALL = 1 << 27  # what is touched of more takes longer than what it saves
 FULLEST = 0.6  # share of slots that may be taken: beyond it, a new id is compared with many others first
-EARLIEST = 0.05  # share of the input after which the number of ids is foreseen
 
 
 class IdTable:
@@ -22,7 +21,7 @@ class IdTable:
 
     As long as ids are small, which the budget decides, an id is its own slot, and its count lies beside its position;
     the first that is larger makes it a hash table.  The order depends on the order of the rows alone.  Raises
-    InputError, naming the need, as soon as it can be foreseen that the ids will not fit, or else when they do not.
+    InputError, naming the need, when the ids do not fit.
     """
 
     def __init__(self, budget: int):
@@ -36,7 +35,6 @@ class IdTable:
         self.n_small = min(8192, len(self.small))  # ids below may have been touched
         self.slots = np.full(8192, -1, np.int32)
         self.n_known = 0
-        self.history: list[tuple[float, int]] = []
         self.beside: dict[str, int] = {}  # bytes of the budget that others hold, by name
 
     def hold(self, name: str, n_bytes: int) -> None:
@@ -53,8 +51,8 @@ class IdTable:
     def __len__(self) -> int:
         return self.n_known
 
-    def add(self, ids: np.ndarray, fraction: float | None = None) -> np.ndarray:
-        """Positions (int32) of ``ids``, each counted once more; fraction of all input read, to foresee the need."""
+    def add(self, ids: np.ndarray) -> np.ndarray:
+        """Positions (int32) of ``ids``, each counted once more."""
         positions = np.empty(len(ids), np.int32)
         done = 0
         while self.n_small:
@@ -69,11 +67,8 @@ class IdTable:
                 ids, done, self.slots, self.known, self.counts, self.n_known, limit, positions
             )
             if done == len(ids):
-                break
-            self._grow(fraction)
-        if fraction:
-            self._foresee(fraction)
-        return positions
+                return positions
+            self._grow()
 
     def _widen(self, i: int) -> None:
         """Let ids as large as ``i`` be small, or none."""
@@ -94,13 +89,17 @@ class IdTable:
             self.counts[part] = self.small[self.known[part], 1]
         self.small, self.n_small = np.empty((0, 2), np.uint32), 0
 
-    def _grow(self, fraction: float | None) -> None:
+    def _grow(self) -> None:
         if self.n_known >= np.iinfo(np.int32).max:
             raise InputError("more than 2,147,483,647 distinct feature ids; hash them to fewer")
         n_slots = len(self.slots) + len(self.slots) // 2
         need = self._bytes(int(FULLEST * n_slots), n_slots)
         if need > self.budget or self.n_known >= len(self.known):
-            self._refuse(self.n_known, need, fraction)
+            raise InputError(
+                f"the table of distinct feature ids holds {self.n_known:,} ids, and more would need {need / 1e6:,.0f} "
+                f"MB where {option('memory')} leaves {self.budget / 1e6:,.0f} MB for it; raise {option('memory')}, or "
+                "hash the ids to fewer"
+            )
         self.slots = np.empty(0, np.int32)
         self.slots = np.full(n_slots, -1, np.int32)
         rebuild_slots(self.slots, self.known, self.n_known)
@@ -116,34 +115,6 @@ class IdTable:
     def _bytes(self, n_ids: int, n_slots: int, n_small: int | None = None) -> int:
         n_small = self.n_small if n_small is None else n_small
         return n_ids * BYTES_AN_ID + 4 * n_slots + BYTES_A_SMALL_ID * n_small + sum(self.beside.values())
-
-    def _foresee(self, fraction: float) -> None:
-        """Distinct ids grow with a power of the text (Heaps' law): where the rest would bring far more than fit, say so
-        now."""
-        self.history.append((fraction, self.n_known))
-        if fraction < EARLIEST or self.n_known < 100_000:
-            return
-        while len(self.history) > 2 and self.history[1][0] <= fraction / 2:
-            del self.history[0]
-        before, n_before = self.history[0]
-        if not before <= fraction / 2 or n_before == 0:
-            return
-        power = np.log(self.n_known / n_before) / np.log(fraction / before)
-        expected = self.n_known * (1.0 / fraction) ** power
-        need = self._bytes(int(expected), int(expected / FULLEST))
-        if need > 3 * self.budget:  # a forecast: only what is far too much is refused early
-            self._refuse(int(expected), need, fraction)
-
-    def _refuse(self, n_ids: int, need: int, fraction: float | None) -> None:
-        seen = "" if fraction is None else f" after {fraction:.0%} of the input"
-        if n_ids > self.n_known:
-            what = f"holds {self.n_known:,} ids{seen}, some {n_ids:,} can be expected, which"
-        else:
-            what = f"holds {self.n_known:,} ids{seen}, and more"
-        raise InputError(
-            f"the table of distinct feature ids {what} would need {need / 1e6:,.0f} MB where {option('memory')} leaves "
-            f"{self.budget / 1e6:,.0f} MB for it; raise {option('memory')}, or hash the ids to fewer"
-        )
 
     def counted(self) -> np.ndarray:
         """In how many rows each id occurs, by position; no other is added afterwards."""

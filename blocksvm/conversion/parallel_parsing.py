@@ -72,7 +72,7 @@ def parsed_in_order(reader: Reader, pieces: Iterable[TextPiece | RowPiece], pool
         if skip_bad and not isinstance(piece, RowPiece):
             return [stored(with_note(batch)) for batch in parse_skipping(reader, piece)], None
         usual = isinstance(piece, RowPiece) or piece.end <= piece_bytes + 1  # that of rows from a file grows with them
-        buffer = spare.take(reader, piece_bytes + 1) if usual else None
+        buffer = spare.take(piece_bytes + 1) if usual else None
         return [stored(reader.parse(piece, buffer))], buffer
 
     for batches, buffer in ordered_map(pool, of_piece, pieces, ahead, lambda piece: getattr(piece, "end", 0) > longest):

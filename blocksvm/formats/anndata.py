@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.formats.file_reader import ENTRY_BYTES, Features, FileFormat, RowBuffer, SparseRows, finite, require_fit
+from blocksvm.formats.file_reader import ENTRY_BYTES, Features, FileFormat, SparseRows, require_fit
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.kernels.name_hashes import hash_of
 from blocksvm.formats.text.text_source import LineLimit
@@ -38,8 +38,8 @@ class H5ad(FileFormat):
                 yield SparseRows(lengths, places[columns], values, own, features), last / table.n_rows
 
     @staticmethod
-    def rows_of(payload: SparseRows, reading: ReaderOptions, buffer: RowBuffer) -> SparseRows:
-        return finite(payload, payload.name_at)
+    def rows_of(payload: SparseRows, reading: ReaderOptions) -> SparseRows:
+        return payload
 
 
 def features_of(table: AnnData, name: str) -> tuple[Features, np.ndarray]:

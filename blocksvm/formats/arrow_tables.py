@@ -19,8 +19,8 @@ from blocksvm.base.row_batch import CodedLabels, Origin, RowBatch, runs
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import is_url
 from blocksvm.formats.choices import DECIDED, KEEP, WORDS, added, chosen
-from blocksvm.formats.file_reader import FileFormat, FileInputs, RowBuffer, RowPiece, damage_named
-from blocksvm.formats.format import EXPANSION, ReaderOptions
+from blocksvm.formats.file_reader import FileFormat, FileInputs, RowPiece, damage_named
+from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels.numbers import FINE
 from blocksvm.formats.kernels.svmlight import BIG_NORM
 from blocksvm.formats.table_columns import (
@@ -304,9 +304,9 @@ class ArrowReader(TableReader):
         expansion = 2 * EXPANSION if reading.named else EXPANSION
         super().__init__(reading, reading.recipe.options, expansion, besides=1)
 
-    def parse(self, piece: RowPiece, buffer: RowBuffer | None = None) -> RowBatch:
+    def parse(self, piece: RowPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         name, columns, batch, begins, kept = piece.payload
-        buffer = RowBuffer() if buffer is None else buffer
+        buffer = ParseBuffer() if buffer is None else buffer
         if columns.refusal and self.reading.labelled:
             raise InputError(f"{name}: {columns.refusal}")
         with damage_named(name):
@@ -329,7 +329,7 @@ class ArrowReader(TableReader):
             fault = None
             if rows.code != FINE:
                 if rows.code != BIG_NORM and not self.reading.named:
-                    again = self._rows(layout, batch, numbers, RowBuffer(), True)
+                    again = self._rows(layout, batch, numbers, ParseBuffer(), True)
                     rows = rows._replace(name=again.name)
                 fault = len(rows.indptr) - 1, rows.sentence(self.reading, text=False)
         n_rows = len(rows.indptr) - 1
@@ -347,7 +347,7 @@ class ArrowReader(TableReader):
             known = self.known = name, schema, Layout(columns)
         return known[2]
 
-    def _rows(self, layout: Layout, batch, numbers: np.ndarray, buffer: RowBuffer, named: bool) -> Rows:
+    def _rows(self, layout: Layout, batch, numbers: np.ndarray, buffer: ParseBuffer, named: bool) -> Rows:
         if self.ngrams is not None:
             return rows_of_texts(self.ngrams, [batch.column(j) for j in layout.texts], len(batch), buffer)
         maker, n = RowMaker(layout, self.reading, buffer, named), len(batch)

@@ -27,13 +27,11 @@ from blocksvm.formats import AUTO, OF_FILES, get_format, sniffed
 from blocksvm.formats.choices import CHOICES, DECIDED, KINDS, PARTS, carried, chosen, is_table, is_text
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels.numbers import FINE
-from blocksvm.formats.kernels.svmlight import BIG_NORM, DUPLICATE, close_rows
+from blocksvm.formats.kernels.svmlight import BIG_NORM, BIG_VALUE, DUPLICATE, NAMELESS, close_rows
 from blocksvm.formats.text.text_source import LineLimit, OpenText, TextInputs, TextSource
-from blocksvm.kernels.hash_table import hash_ids
 
 DIGESTED = 1 << 22  # bytes of a file that are hashed at a time
 ENTRY_BYTES = 16  # of a row under way
-MOST_PLACED = 4096  # features that are hashed to places before their rows are
 
 
 @dataclass(frozen=True)
@@ -54,15 +52,6 @@ class Features:
     first: np.ndarray
     last: np.ndarray
 
-    def places(self, bits: int) -> np.ndarray:
-        """Their places among 2^bits (int32) where these are few and no two of them meet; else the ids themselves."""
-        if len(self.ids) > MOST_PLACED:
-            return self.ids
-        places = np.empty(len(self.ids), np.int32)
-        hash_ids(self.ids, bits, places)
-        rising = np.sort(places)
-        return self.ids if (rising[1:] == rising[:-1]).any() else places
-
     def name(self, j: int) -> str:
         return self.text[self.first[j] : self.last[j]].tobytes().decode()
 
@@ -82,8 +71,9 @@ class SparseRows:
     features: Features | None = None
 
     def name_at(self, entry: int) -> str:
-        """The name of an entry's feature, if it has one."""
-        return self.features.name(int(self.ids[entry]))
+        """The name of an entry's feature, for a sentence."""
+        i = int(self.ids[entry])
+        return f"feature id {i}" if self.features is None else self.features.name(i)
 
 
 class FileInputs:
@@ -236,49 +226,27 @@ def fingerprint_of_input(name: str) -> str:
         return text.fingerprint()
 
 
-class RowBuffer(ParseBuffer):
-    """Memory for the rows of a piece, as much as the largest so far took: arrays by name, too."""
-
-    def __init__(self) -> None:
-        super().__init__(0, 0)
-        self.arrays: dict[str, np.ndarray] = {}
-
-    def take(self, name: str, n: int, dtype: type) -> np.ndarray:
-        """An array (n,), of no certain content."""
-        if name not in self.arrays or len(self.arrays[name]) < n:
-            self.arrays[name] = np.empty(n, dtype)
-        return self.arrays[name][:n]
-
-    def gathered(self, name: str, array: np.ndarray, at: np.ndarray) -> np.ndarray:
-        return np.take(array, at, out=self.take(name, len(at), array.dtype.type), mode="clip")
-
-
 class FileReader:
-    """Payloads to rows; ``rows_of(payload, reading, buffer)`` gives ``SparseRows``, or raises ``RowFault``.
-    They may lie in memory of the buffer."""
+    """Payloads to rows; ``rows_of(payload, reading)`` gives ``SparseRows``, which are its own."""
 
     def __init__(self, reading: ReaderOptions, rows_of):
         self.reading = reading
         self.expansion = EXPANSION
         self.rows_of = rows_of
 
-    def buffer(self, n_bytes: int) -> RowBuffer:
-        return RowBuffer()
-
-    def parse(self, piece: RowPiece, buffer: RowBuffer | None = None) -> RowBatch:
+    def parse(self, piece: RowPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         recipe = self.reading.recipe
-        buffer = RowBuffer() if buffer is None else buffer
-        fault = None
-        try:
-            rows = self.rows_of(piece.payload, self.reading, buffer)
-        except RowFault as wrong:
-            rows, fault = wrong.before, (len(wrong.before.lengths), str(wrong))
+        buffer = ParseBuffer() if buffer is None else buffer
+        rows, fault = self.rows_of(piece.payload, self.reading), None
         n = len(rows.lengths)
         indptr = np.append(0, np.cumsum(rows.lengths, dtype=np.int64))
         ids, values, labels, features = rows.ids, rows.values, rows.labels, rows.features
-        done, code, entry, largest = close_rows(indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single)
+        done, code, entry, largest = close_rows(
+            indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single, False, NAMELESS, NAMELESS
+        )
         if code != FINE:
-            fault = done, self._row_fault(code, rows, int(entry))
+            entries = slice(int(indptr[done]), int(indptr[done] + rows.lengths[done]))
+            fault = done, self._row_fault(code, rows, entries, int(entry))
         nnz = indptr[done]
         ids = ids[:nnz]
         names = None
@@ -286,19 +254,22 @@ class FileReader:
             if self.reading.named:
                 first = buffer.gathered("first of names", features.first, ids)
                 names = features.text, first, buffer.gathered("last of names", features.last, ids)
-            targets = features.ids if recipe.bits is None else features.places(recipe.bits)
-            ids = buffer.gathered("places of ids" if targets.dtype == np.int32 else "ids", targets, ids)
+            ids = buffer.gathered("ids", features.ids, ids)
         origin = Origin(piece.source, piece.fraction, n, np.arange(done))
         return RowBatch(
             labels[:done], indptr[: done + 1], ids, values[:nnz], origin, names=names, fault=fault, largest=largest,
         )  # fmt: skip
 
-    def _row_fault(self, code: int, rows: SparseRows, entry: int) -> str:
-        """The sentence for what ``close_rows`` found; entry: at fault, if it is one that is."""
+    def _row_fault(self, code: int, rows: SparseRows, entries: slice, entry: int) -> str:
+        """The sentence for what ``close_rows`` found; entries: of the row; entry: at fault, if it is one that is."""
         if code == BIG_NORM:
             return "the squares of the row's values add up to more than float64 holds; scale the features"
-        feature = f"feature id {rows.ids[entry]}" if rows.features is None else rows.name_at(entry)
-        return self.reading.twice(feature) if code == DUPLICATE else self.reading.too_large(feature)
+        wrong = np.flatnonzero(~np.isfinite(rows.values[entries]))
+        if code == BIG_VALUE and len(wrong):
+            feature = rows.name_at(entries.start + int(wrong[0]))
+            return f"the value of {feature} is not a finite number; leave it out or give it one"
+        said = self.reading.twice if code == DUPLICATE else self.reading.too_large
+        return said(rows.name_at(entry))
 
 
 class FileFormat:
@@ -333,27 +304,6 @@ def damage_named(name: str, what: str = "", cure: str = "get it again") -> Itera
         raise_system_error(error, name)
         first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")
         raise InputError(f"{what or f'{name}: cannot be read'} ({first}); {cure}") from error
-
-
-class RowFault(InputError):
-    """The fault of a row; before: the rows before it in the payload."""
-
-    def __init__(self, sentence: str, before: SparseRows):
-        super().__init__(sentence)
-        self.before = before
-
-
-def finite(rows: SparseRows, name_of) -> SparseRows:
-    """The rows, if all of their values are finite; else RowFault, name_of(entry) names the feature of the first."""
-    wrong = np.flatnonzero(~np.isfinite(rows.values))
-    if not len(wrong):
-        return rows
-    entry = int(wrong[0])
-    ends = np.cumsum(rows.lengths)
-    row = int(np.searchsorted(ends, entry, side="right"))
-    begin = int(ends[row] - rows.lengths[row])
-    before = SparseRows(rows.lengths[:row], rows.ids[:begin], rows.values[:begin], rows.labels[:row], rows.features)
-    raise RowFault(f"the value of {name_of(entry)} is not a finite number; leave it out or give it one", before)
 
 
 def checked_labels(array: np.ndarray, where: str) -> np.ndarray | list:

@@ -57,19 +57,31 @@ class ReaderOptions:
 class ParseBuffer:
     """Memory for the rows of one piece, which can be used again: fresh memory costs half as much as parsing into it.
 
-    labels, indptr, lines (int64, the line of each row), ids, values: as in a RowBatch; weights: of formats that have
-    them; places (int32): of ids that are hashed.
+    n_bytes: of the pieces of text that it is for; arrays, by name: each as large as the largest piece so far took.
+    labels, indptr, lines (int64, the line of each row), ids, values: as in a RowBatch, once there is ``room`` for rows.
     """
 
-    places: np.ndarray
+    def __init__(self, n_bytes: int = 0):
+        self.n_bytes = n_bytes
+        self.arrays: dict[str, np.ndarray] = {}
 
-    def __init__(self, n_rows: int, n_entries: int, weighted: bool = False):
-        self.labels = np.empty(n_rows)
-        self.indptr = np.empty(n_rows + 1, np.int64)
-        self.lines = np.empty(n_rows, np.int64)
-        self.ids = np.empty(n_entries, np.int64)
-        self.values = np.empty(n_entries)
-        self.weights = np.empty(n_rows if weighted else 0)
+    def take(self, name: str, n: int, dtype: type) -> np.ndarray:
+        """An array (n,), of no certain content."""
+        if name not in self.arrays or len(self.arrays[name]) < n:
+            self.arrays[name] = np.empty(n + n // 8, dtype)
+        return self.arrays[name][:n]
+
+    def gathered(self, name: str, array: np.ndarray, at: np.ndarray) -> np.ndarray:
+        return np.take(array, at, out=self.take(name, len(at), array.dtype.type), mode="clip")
+
+    def room(self, n_bytes: int, entries: float) -> ParseBuffer:
+        """This, with room for the rows of so many bytes of text, two or more each, with so many entries a byte."""
+        n_bytes = max(n_bytes, self.n_bytes)
+        rows, n_entries = n_bytes // 2 + 1, int(entries * n_bytes) + 1
+        self.labels, self.lines = self.take("labels", rows, np.float64), self.take("lines", rows, np.int64)
+        self.indptr = self.take("indptr", rows + 1, np.int64)
+        self.ids, self.values = self.take("ids", n_entries, np.int64), self.take("values", n_entries, np.float64)
+        return self
 
     def batch(self, piece: TextPiece, n_lines: int, rows: int, labels, fault, largest: float, **more) -> RowBatch:
         """The first ``rows`` rows of a piece, of which so many lines were read; more: other fields of ``RowBatch``,
@@ -92,10 +104,6 @@ class Reader(Protocol):
 
     expansion: int
 
-    def buffer(self, n_bytes: int) -> ParseBuffer:
-        """Memory enough for any text of this length."""
-        ...
-
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         """Rows of whole lines; the first bad line is ``RowBatch.fault``, and nothing after it is read.
 
@@ -110,12 +118,12 @@ class BufferPool:
     def __init__(self) -> None:
         self.buffers: queue.SimpleQueue[ParseBuffer] = queue.SimpleQueue()
 
-    def take(self, reader: Reader, n_bytes: int) -> ParseBuffer:
-        """A buffer that was given back, or a new one of this reader for a piece of ``n_bytes``."""
+    def take(self, n_bytes: int) -> ParseBuffer:
+        """A buffer that was given back, or a new one for pieces of ``n_bytes``."""
         try:
             return self.buffers.get_nowait()
         except queue.Empty:
-            return reader.buffer(n_bytes)
+            return ParseBuffer(n_bytes)
 
     def give_back(self, buffer: ParseBuffer) -> None:
         self.buffers.put(buffer)

@@ -25,19 +25,10 @@ class HashingReader:
         self.cure = f" or raise {option('bits')}" if "bits" in reading.offers else ""
         self.expansion = reader.expansion  # places lie where consumers count their positions in a table
 
-    def buffer(self, n_bytes: int) -> ParseBuffer:
-        buffer = self.reader.buffer(n_bytes)
-        buffer.places = np.empty(len(buffer.ids), np.int32)
-        return buffer
-
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         recipe = self.recipe
         batch = self.reader.parse(piece, buffer)
-        if batch.ids.dtype == np.int32:  # its reader knew all features, and that no two of them meet
-            return batch
-        places = np.empty(len(batch.ids), np.int32) if buffer is None else buffer.places
-        if len(places) < len(batch.ids):  # of a buffer whose size is known now
-            places = buffer.places = np.empty(len(batch.ids), np.int32)
+        places = (buffer or ParseBuffer()).take("places", len(batch.ids), np.int32)
         rows, largest = hash_rows(batch.indptr, batch.ids, batch.values, recipe.bits, recipe.l2, recipe.single, places)
         nnz = batch.indptr[rows]
         ids, values, largest = places[:nnz], batch.values[:nnz], max(batch.largest, largest)

@@ -22,8 +22,8 @@ from blocksvm.base.labels import EXACT, as_exact
 from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.formats.arrow_tables import ArrowReader, ArrowRows
 from blocksvm.formats.choices import LABEL_TYPE, chosen
-from blocksvm.formats.file_reader import RowBuffer, RowPiece
-from blocksvm.formats.format import ReaderOptions
+from blocksvm.formats.file_reader import RowPiece
+from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.table_columns import SAMPLED_ROWS, text_columns
 from blocksvm.formats.table_rows import POOL, WHOLE, array_of, numbers_of
 from blocksvm.formats.text.text_source import TextPiece, utf8_lines
@@ -52,7 +52,7 @@ class JsonReader(ArrowReader):
             "parse_options": pa.json.ParseOptions(explicit_schema=schema_of(tree), unexpected_field_behavior="ignore"),
         }
 
-    def parse(self, piece: TextPiece, buffer: RowBuffer | None = None) -> RowBatch:
+    def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         text = piece.text
         end, fault = utf8_lines(text, piece.end)
         ends = np.flatnonzero(text[:end] == NEWLINE) + 1

@@ -21,11 +21,9 @@ from blocksvm.files.input import open_input
 from blocksvm.files.paths import location
 from blocksvm.formats.file_reader import (
     FileFormat,
-    RowBuffer,
     SparseRows,
     checked_labels,
     damage_named,
-    finite,
     require_fit,
     runs_of,
 )
@@ -206,11 +204,11 @@ class Npz(FileFormat):
         return None
 
     @staticmethod
-    def rows_of(payload: tuple[SparseRows, str], reading: ReaderOptions, buffer: RowBuffer) -> SparseRows:
+    def rows_of(payload: tuple[SparseRows, str], reading: ReaderOptions) -> SparseRows:
         rows, wrong = payload
         if wrong and reading.labelled:
             raise InputError(wrong)
-        return finite(rows, lambda entry: f"column {rows.ids[entry]}")
+        return rows
 
 
 class Npy(FileFormat):
@@ -239,7 +237,7 @@ class Npy(FileFormat):
             yield (matrix[start:stop], column, next_labels(labels, stop - start)), stop / n_rows
 
     @staticmethod
-    def rows_of(payload: tuple, reading: ReaderOptions, buffer: RowBuffer) -> SparseRows:
+    def rows_of(payload: tuple, reading: ReaderOptions) -> SparseRows:
         dense, column, labels = payload
         stored, dense = dense, np.array(dense, np.float64)
         if column is not None:
@@ -248,8 +246,7 @@ class Npy(FileFormat):
             dense[:, column] = 0.0
         rows, ids = np.nonzero(dense)
         lengths = np.bincount(rows, minlength=len(dense))
-        sparse = SparseRows(lengths, ids.astype(np.int64), dense[rows, ids], labels)
-        return finite(sparse, lambda entry: f"column {ids[entry]}")
+        return SparseRows(lengths, ids.astype(np.int64), dense[rows, ids], labels)
 
 
 ENTRY_COST = 24  # bytes that an entry of a dense matrix takes at most, twice as a number and once in its row

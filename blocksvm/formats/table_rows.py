@@ -18,8 +18,7 @@ import pyarrow.compute as compute
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import CodedLabels
-from blocksvm.formats.file_reader import RowBuffer
-from blocksvm.formats.format import ReaderOptions
+from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels import columns as kernels
 from blocksvm.formats.kernels.columns import Words
 from blocksvm.formats.kernels.name_hashes import RECENT, hash_of
@@ -78,14 +77,11 @@ class TableReader:
         self.expansion = expansion if self.ngrams is None else besides + self.ngrams.expansion
         self.known: tuple | None = None  # the columns of the file that was read last
 
-    def buffer(self, n_bytes: int) -> RowBuffer:
-        return RowBuffer()
-
 
 class RowMaker:
     """Makes the rows of some columns; named: with names.  Its memory is the buffer's, where there is one."""
 
-    def __init__(self, layout: Layout, reading: ReaderOptions, buffer: RowBuffer, named: bool):
+    def __init__(self, layout: Layout, reading: ReaderOptions, buffer: ParseBuffer, named: bool):
         self.layout, self.reading, self.buffer, self.named = layout, reading, buffer, named
         self.n_words = m = len(layout.ids)
         self.filled = len(layout.static)
@@ -214,7 +210,7 @@ def coded_labels(column: pa.Array, word: Callable[[Any], str | None]) -> CodedLa
     return CodedLabels(np.append(of_value.codes, np.int32(-1))[codes], of_value.distinct)
 
 
-def rows_of_texts(ngrams: NgramFeatures, columns: list, n: int, buffer: RowBuffer) -> Rows:
+def rows_of_texts(ngrams: NgramFeatures, columns: list, n: int, buffer: ParseBuffer) -> Rows:
     """Of columns of texts (n,), joined by a space."""
     if len(columns) > 1:
         kind = pa.large_binary() if pa.types.is_binary(columns[0].type) else pa.large_string()

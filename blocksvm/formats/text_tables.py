@@ -18,8 +18,7 @@ import pyarrow.csv
 from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import Origin, RowBatch, shown_name
 from blocksvm.formats.choices import COLUMNS, DECIDED, KEEP, WORDS, added, chosen
-from blocksvm.formats.file_reader import RowBuffer
-from blocksvm.formats.format import ReaderOptions, lines_open
+from blocksvm.formats.format import ParseBuffer, ReaderOptions, lines_open
 from blocksvm.formats.kernels import columns as kernels
 from blocksvm.formats.kernels.numbers import FINE
 from blocksvm.formats.kernels.svmlight import BIG_NORM
@@ -195,9 +194,9 @@ class TextReader(TableReader):
         super().__init__(reading, table.chosen_of(reading.recipe.options), 28 if reading.named else 20, besides=2)
         self.table = table
 
-    def parse(self, piece: TextPiece, buffer: RowBuffer | None = None) -> RowBatch:
+    def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         text, end = piece.padded(), piece.end
-        buffer = RowBuffer() if buffer is None else buffer
+        buffer = ParseBuffer() if buffer is None else buffer
         first_line = piece.source.first_line or text[:end].tobytes().partition(b"\n")[0] + b"\n"
         skip = len(first_line) if piece.begins and self.options["header"] != "no" else 0
         try:

@@ -61,7 +61,6 @@ class WeighingReader:
     def __init__(self, reader, recipe, factors: FeatureFactors):
         self.reader, self.recipe, self.factors = reader, recipe, factors
         self.expansion = reader.expansion
-        self.buffer = reader.buffer
 
     def parse(self, piece: TextPiece, buffer=None) -> RowBatch:
         recipe = self.recipe

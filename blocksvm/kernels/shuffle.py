@@ -229,11 +229,17 @@ def sort_keys(keys, n, counts, digits):
 
 
 @inlined_views
-def sorted_hashes(ids, n, keys, counts):
-    """The order of ``ids[:n]``, 63 bits of a hash each: an array with their positions in its lower 32 bits, by rising
-    ids, equal ones as they come.  keys (2, n or more) uint64 and counts (1024,) int64 are working space."""
+def sorted_ids(ids, n, keys, counts):
+    """The order of ``ids[:n]`` >= 0: an array with their positions in its lower 32 bits, by rising ids, equal ones as they
+    come.  keys (2, n or more) uint64 and counts (1024,) int64 are working space."""
+    bits = np.int64(0)
     for k in range(n):
-        keys[0, k] = (np.uint64(ids[k] >> 31) << np.uint64(32)) | np.uint64(k)
+        bits |= ids[k]
+    shift = np.int64(0)
+    while bits >> shift > np.int64(LOWER):
+        shift += 1
+    for k in range(n):
+        keys[0, k] = (np.uint64(ids[k] >> shift) << np.uint64(32)) | np.uint64(k)
     ordered = keys[sort_keys(keys, n, counts, 4)]
     for k in range(1, n):  # those few whose upper bits are equal, by all of them
         key = ordered[k]

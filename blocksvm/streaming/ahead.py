@@ -217,10 +217,10 @@ class ParsedAhead:
 
     def _parse(self, piece: TextPiece | RowPiece) -> list[ParsedPart]:
         if isinstance(piece, RowPiece):
-            buffer = self.buffers.take(self.reader, self.piece_bytes + 1)
+            buffer = self.buffers.take(self.piece_bytes + 1)
             return [ParsedPart(self.reader.parse(piece, buffer), (None, buffer))]
         if self.skip_bad or piece.end > self.piece_bytes + 1:
             batches = parse_skipping(self.reader, piece) if self.skip_bad else [self.reader.parse(piece)]
             return [ParsedPart(batch) for batch in batches]
-        buffer = self.buffers.take(self.reader, self.piece_bytes + 1)
+        buffer = self.buffers.take(self.piece_bytes + 1)
         return [ParsedPart(self.reader.parse(piece, buffer), (piece.text, buffer))]

@@ -299,7 +299,7 @@ def test_a_hold_out_that_draws_nothing_is_told(tmp_path):
 
 def test_ids_that_outgrow_the_budget_are_told(tmp_path):
     text = b"".join(b"1 %d:1 %d:1\n" % (7 * i, 7 * i + 1) for i in range(400_000))
-    with pytest.raises(InputError, match=r"distinct feature ids holds [\d,]+ ids,? after \d+% of the input.* raise"):
+    with pytest.raises(InputError, match=r"distinct feature ids holds [\d,]+ ids, and more would need .* raise"):
         make(tmp_path, text, memory=SMALL)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
 

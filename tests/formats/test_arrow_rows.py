@@ -13,7 +13,7 @@ from hypothesis import strategies as st  # noqa: E402
 from reference_formats import mix  # noqa: E402
 
 from blocksvm.formats.file_reader import FileInputs  # noqa: E402
-from blocksvm.formats.format import ReaderOptions  # noqa: E402
+from blocksvm.formats.format import ParseBuffer, ReaderOptions  # noqa: E402
 from blocksvm.formats.hashing import reader_of  # noqa: E402
 from blocksvm.store.recipe import Recipe  # noqa: E402
 
@@ -116,7 +116,7 @@ def read(path, recipe: Recipe, named=True, n_bytes=1 << 16):
     """(rows as the oracle gives them, fault or None) of a file whose pieces take so many bytes."""
     format_ = "parquet" if path.suffix == ".parquet" else "arrow"
     reader = reader_of(ReaderOptions(recipe, named=named))
-    buffer, found = reader.buffer(0), []
+    buffer, found = ParseBuffer(), []
     for piece in FileInputs([str(path)], format_, recipe.options).pieces(n_bytes, None, digested=False):
         batch = reader.parse(piece, buffer)
         for r in range(len(batch)):

@@ -243,7 +243,7 @@ def test_wrong_files(tmp_path):
     bad = X.copy()
     bad.data[bad.indptr[4]] = np.nan
     sparse.save_npz(npz, bad)
-    refused(npz, f"{npz}:5: the value of column {bad.indices[bad.indptr[4]]} is not a finite number")
+    refused(npz, f"{npz}:5: the value of feature id {bad.indices[bad.indptr[4]]} is not a finite number")
     bad = X.copy()
     bad.indices[bad.indptr[2]] = 999
     parts = {"indptr": bad.indptr, "indices": bad.indices, "data": bad.data, "shape": (80, 12), "format": "csr"}
@@ -264,7 +264,7 @@ def test_wrong_files(tmp_path):
     dense = X.toarray()
     dense[7, 3] = np.inf
     np.save(npy, dense)
-    refused(npy, f"{npy}:8: the value of column 3 is not a finite number")
+    refused(npy, f"{npy}:8: the value of feature id 3 is not a finite number")
     npy.write_bytes(npy.read_bytes()[:-5])
     refused(npy, "is no array of numbers or strings that numpy.save wrote")
     names = [str(j) for j in range(12)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from blocksvm.formats.kernels.name_hashes import name_hash
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.hash_table import scramble
+from blocksvm.kernels.hash_table import close_joined, scramble
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPACE, TAB, byte_at
 
 WORDS, CHARACTERS, WITHIN_WORDS = 0, 1, 2  # what n-grams are made of
@@ -232,25 +232,6 @@ def count_characters(bounds, first, n, low, high, seed, short, out, slots, stamp
     return filled
 
 
-@inlined
-def close_counts(values, start, stop, l2, single):
-    """Scale and round a row's counts: ||x||^2."""
-    norm = 1.0
-    if l2 and stop > start:
-        norm = 0.0
-        for k in range(start, stop):
-            norm += values[k] * values[k]
-        norm = np.sqrt(norm)
-    total = 0.0
-    for k in range(start, stop):
-        v = values[k] / norm
-        if single:
-            v = float(np.float32(v))
-        values[k] = v
-        total += v * v
-    return total
-
-
 @kernel
 def find_texts(text, end, prefix, tabbed, labels, texts, lines):
     """Where labels and texts lie in the lines ``text[:end]``: (rows, lines read, code, position of the fault).
@@ -369,6 +350,7 @@ def count_ngrams(text, texts, n_rows, plan, kinds, lower, l2, single, named, ind
                             firsts, lasts,
                         )
                         at = j
-        largest = max(largest, close_counts(values, first, filled, l2, single))
+        filled, square = close_joined(ids, values, first, filled, l2, single)
+        largest = max(largest, square)
         indptr[row + 1] = filled
     return n_rows, largest

@@ -27,6 +27,7 @@ from blocksvm.formats.kernels.numbers import (
 )
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.rows import products
+from blocksvm.kernels.shuffle import LOWER, sorted_ids
 from blocksvm.kernels.text_bytes import (
     COLON,
     DOT,
@@ -41,7 +42,6 @@ from blocksvm.kernels.text_bytes import (
     byte_at,
     eight_bytes,
     ends_token,
-    float_of_bits,
     is_blank,
     is_blank_or_newline,
     is_digit,
@@ -58,95 +58,19 @@ BIG_ID = 6
 BIG_VALUE = 9
 DUPLICATE = 10
 BIG_NORM = 11
-UNLIKE = 12  # for a row that is closed in the general way
 
+NAMELESS = np.empty(0, np.int64)  # in the place of ``firsts`` and ``lasts``
 SEPARATORS = 1024  # found ahead; they stay in the first-level cache
-RUN = 16  # entries of a row that insertion puts in order
-LONG = 6  # entries of a row for which a loop for each step is worth it
-MAGNITUDE, INFINITE = np.int64(0x7FFFFFFFFFFFFFFF), np.int64(0x7FF0000000000000)  # of a float64's bits
 # Where unusual pairs are many, looking for usual ones between them takes longer than it saves: the rest of a row is read
 # byte by byte once fewer than WORTH came together, and so are rows after one that was read so for the most part, but
 # one in TRIED.
 WORTH, TRIED = 8, 64
 
 
-@kernel
-def sort_pairs(ids, values, start, stop):
-    """Put ``ids[start:stop]``, and the values beside them, in ascending order; stable.
-
-    Runs of ``RUN`` by insertion, then merged by twos, the first of which makes room.  (``np.argsort`` takes a second to compile.)
-    """
-    for begin in range(start, stop, RUN):
-        for k in range(begin + 1, min(begin + RUN, stop)):
-            i = ids[k]
-            v = values[k]
-            j = k - 1
-            while j >= begin and ids[j] > i:
-                ids[j + 1] = ids[j]
-                values[j + 1] = values[j]
-                j -= 1
-            ids[j + 1] = i
-            values[j + 1] = v
-    if stop - start <= RUN:
-        return
-    old_ids = np.empty(stop - start, np.int64)
-    old_values = np.empty(stop - start, np.float64)
-    width = RUN
-    while width < stop - start:
-        for begin in range(start, stop - width, 2 * width):
-            for k in range(width):
-                old_ids[k] = ids[begin + k]
-                old_values[k] = values[begin + k]
-            right = begin + width
-            end = min(right + width, stop)
-            left = 0
-            k = begin
-            while left < width:
-                if right < end and ids[right] < old_ids[left]:
-                    ids[k] = ids[right]
-                    values[k] = values[right]
-                    right += 1
-                else:
-                    ids[k] = old_ids[left]
-                    values[k] = old_values[left]
-                    left += 1
-                k += 1
-        width *= 2
-
-
-@inlined
-def close_row(ids, values, start, stop, sum_duplicates, l2, single):
-    """Put one row in order: (code, new stop, ||x||^2).  Sorts, joins or refuses duplicates, scales, rounds, drops zeros.
-
-    Where the code is a fault, the position of the entry at fault in place of the new stop.
-    """
-    ascending = True
-    for k in range(start + 1, stop):
-        if ids[k] <= ids[k - 1]:
-            ascending = False
-            break
-    if not ascending:
-        sort_pairs(ids, values, start, stop)
-        last = start - 1
-        for k in range(start, stop):
-            i = ids[k]
-            v = values[k]
-            if last >= start and ids[last] == i:
-                if not sum_duplicates:
-                    return DUPLICATE, last, 0.0
-                values[last] += v
-            else:
-                last += 1
-                ids[last] = i
-                values[last] = v
-        stop = last + 1
-    return close_sums(ids, values, start, stop, l2, single, False, ids, ids)
-
-
 @inlined
 def close_sums(ids, values, start, stop, l2, single, named, firsts, lasts):
-    """Scale and round one row whose ids are distinct and drop its zeros, and (named) the places of their names: the same
-    results.  Numbers are divided by the largest one before they are squared, so that none is too large."""
+    """Scale and round one row whose ids are distinct and drop its zeros, and (named) the places of their names: (code, new stop,
+    or where the fault is, ||x||^2).  Numbers are divided by the largest one before they are squared, so that none is too large."""
     largest = norm = 1.0
     if l2:
         largest = 0.0
@@ -178,44 +102,6 @@ def close_sums(ids, values, start, stop, l2, single, named, firsts, lasts):
     if np.isinf(total):
         return BIG_NORM, stop, 0.0
     return FINE, filled, total
-
-
-@inlined
-def close_rising_row(ids, values, bits, l2, single):
-    """The same of one row with a loop for each step, so that most take several entries in one instruction: (whether its
-    ids rise and all is finite, whether there are zeros, which stay, ||x||^2).  bits: the values as int64.  If it is no
-    such row, nothing has been done to it but rounding."""
-    n = ids.shape[0]
-    rising = True
-    for k in range(n - 1):
-        rising &= ids[k] < ids[k + 1]
-    if not rising:
-        return False, False, 0.0
-    if l2:
-        largest = np.int64(0)
-        for k in range(n):
-            largest = max(largest, bits[k] & MAGNITUDE)  # numbers without a sign are in the order of their bits
-        if not 0 < largest < INFINITE:
-            return False, False, 0.0
-        scale = float_of_bits(np.uint64(largest))
-        for k in range(n):
-            values[k] = values[k] / scale
-        norm = 0.0
-        for k in range(n):
-            norm += values[k] * values[k]
-        norm = np.sqrt(norm)
-        for k in range(n):
-            values[k] = values[k] / norm
-    total = 0.0
-    zeros = False
-    for k in range(n):
-        v = values[k]
-        if single:
-            v = float(np.float32(v))
-        values[k] = v
-        zeros |= v == 0.0
-        total += v * v
-    return total < np.inf, zeros, total
 
 
 @inlined
@@ -445,41 +331,63 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
 
 
 @kernel
-def close_rows(indptr, first, rows, ids, values, sum_duplicates, l2, single):
+def close_rows(indptr, first, rows, ids, values, sums, l2, single, named, firsts, lasts):
     """Put the parsed rows from ``first`` on in order, in place; ``indptr`` shrinks with them.  Returns (row, code, entry)
     of the first fault, and their largest ||x||^2.
 
-    l2: divide a row by its Euclidean norm; single: round to float32 (values stay in a float64 array).
+    Entries are sorted by ids, those of one feature added up (sums) or refused.  l2: divide a row by its Euclidean norm;
+    single: round to float32 (values stay in a float64 array); named: firsts and lasts go with their entries.
     """
-    bits = values.view(np.int64)
+    longest = 0
+    for r in range(first, rows):
+        longest = max(longest, indptr[r + 1] - indptr[r])
+    # memory that only rows out of order touch
+    keys, counts = np.empty((2, longest), np.uint64), np.empty(4 << 8, np.int64)
+    old_ids, old_values = np.empty(longest, np.int64), np.empty(longest)
+    old_firsts, old_lasts = np.empty(longest if named else 0, np.int64), np.empty(longest if named else 0, np.int64)
     filled = start = indptr[first]
     largest = 0.0
     for r in range(first, rows):
         stop = indptr[r + 1]
-        if filled < start:
-            for k in range(start, stop):
-                ids[filled + k - start] = ids[k]
-                values[filled + k - start] = values[k]
-        last = filled + stop - start
-        code, square = UNLIKE, 0.0
-        if last - filled >= LONG:
-            rising, zeros, square = close_rising_row(ids[filled:last], values[filled:last], bits[filled:last], l2, single)
-            if rising:
-                code = FINE
-            if rising and zeros:
-                n_entries = filled
-                for k in range(filled, last):
-                    if values[k] != 0.0:
-                        ids[n_entries] = ids[k]
-                        values[n_entries] = values[k]
-                        n_entries += 1
-                last = n_entries
-        if code == UNLIKE:
-            code, last, square = close_row(ids, values, filled, last, sum_duplicates, l2, single)
-            if code != FINE:
-                return r, code, last, largest
+        n = stop - start
+        rising = True
+        for k in range(start + 1, stop):
+            rising &= ids[k - 1] < ids[k]
+        last = filled + n
+        if rising:
+            if filled < start:
+                for k in range(n):
+                    ids[filled + k] = ids[start + k]
+                    values[filled + k] = values[start + k]
+                    if named:
+                        firsts[filled + k] = firsts[start + k]
+                        lasts[filled + k] = lasts[start + k]
+        else:
+            for k in range(n):
+                old_ids[k] = ids[start + k]
+                old_values[k] = values[start + k]
+                if named:
+                    old_firsts[k] = firsts[start + k]
+                    old_lasts[k] = lasts[start + k]
+            ordered = sorted_ids(old_ids, n, keys, counts)
+            last = filled
+            for k in range(n):
+                at = ordered[k] & LOWER
+                if last > filled and ids[last - 1] == old_ids[at]:
+                    if not sums:
+                        return r, DUPLICATE, last - 1, largest
+                    values[last - 1] += old_values[at]
+                    continue
+                ids[last] = old_ids[at]
+                values[last] = old_values[at]
+                if named:
+                    firsts[last] = old_firsts[at]
+                    lasts[last] = old_lasts[at]
+                last += 1
+        code, filled, square = close_sums(ids, values, filled, last, l2, single, named, firsts, lasts)
+        if code != FINE:
+            return r, code, filled, largest
         largest = max(largest, square)
         start = stop
-        filled = last
         indptr[r + 1] = filled
     return rows, FINE, -1, largest

@@ -4,10 +4,9 @@ import numpy as np
 
 from blocksvm.formats.kernels.name_hashes import RECENT, name_hash, named_before
 from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
-from blocksvm.formats.kernels.svmlight import BIG_VALUE, close_sums
+from blocksvm.formats.kernels.svmlight import BIG_VALUE, leave_open
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.hash_table import scramble
-from blocksvm.kernels.shuffle import LOWER, sorted_hashes
 from blocksvm.kernels.text_bytes import COLON, MINUS, NEWLINE, RETURN, SPACE, TAB, byte_at, eight_bytes, trailing_zeros
 
 QUOTE, BAR, CARET = 39, 124, 94
@@ -26,10 +25,6 @@ BASE = 25
 NO_NAMESPACE = 26
 BAD_SCALE = 27
 NO_NAME = 28
-# the kind of a number that Python must parse
-LABEL, WEIGHT, VALUE = 0, 1, 2
-
-
 
 @inlined
 def is_gap(c):
@@ -70,17 +65,6 @@ def read_name(text, p, seed):
 
 
 @inlined
-def leave_open(undecided, n, kind, at, start, stop):
-    """Note a number that Python must parse, if there is room for it; how many there are now."""
-    if n < undecided.shape[0]:
-        undecided[n, 0] = kind
-        undecided[n, 1] = at
-        undecided[n, 2] = start
-        undecided[n, 3] = stop
-    return n + 1
-
-
-@inlined
 def append_name(text, space, space_stop, start, stop, names, n):
     """Write ``namespace^name`` (of a namespace without a name: ``name``) after ``names[:n]``; where it ends."""
     if space_stop > space:
@@ -102,8 +86,8 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
     Outputs: labels (rows,) float64, nan where there is none; weights (rows,) float64; indptr (rows + 1,) int64; ids
     int64; values float64; lines (rows,) int64 the line of each row (0-based).  named: names[firsts[k]:lasts[k]] is the
     name of entry k, as long as ``names`` (uint8) has room.
-    undecided (m, 4) int64: (LABEL, WEIGHT or VALUE; row or k; start; stop) of numbers for Python to parse; of a value
-    that is one of them ``values`` has its namespace's scale.
+    undecided (m, 3) int64: (-1 - 2 row for a label, -2 - 2 row for a weight or else k for a value, start, stop) of numbers
+    for Python to parse; of a value that is one of them ``values`` has its namespace's scale.
     Returns (rows, lines read, code, position of the fault, numbers undecided, bytes of names that are needed).
     """
     recent = np.zeros(RECENT if named else 1, np.int64)  # 1 + the entry that had a name last
@@ -155,13 +139,13 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
             if words == 0:
                 labels[rows] = value + 0.0  # -0 is 0
                 if code == UNDECIDED:
-                    n_open = leave_open(undecided, n_open, LABEL, rows, token, stop)
+                    n_open = leave_open(undecided, n_open, -1 - 2 * rows, token, stop)
             elif words == 1:
                 if byte_at(text, token) == MINUS and value != 0.0:
                     return rows, line, BAD_WEIGHT, token, n_open, filled
                 weights[rows] = value + 0.0
                 if code == UNDECIDED:
-                    n_open = leave_open(undecided, n_open, WEIGHT, rows, token, stop)
+                    n_open = leave_open(undecided, n_open, -2 - 2 * rows, token, stop)
             elif code == UNDECIDED or value != 0.0:
                 return rows, line, BASE, token, n_open, filled
             words += 1
@@ -203,7 +187,7 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
                     if code == BAD_VALUE or c == COLON or not ends_name(c):
                         return rows, line, BAD_VALUE, token, n_open, filled
                 if code == UNDECIDED:
-                    n_open = leave_open(undecided, n_open, VALUE, k, stop + 1, p)
+                    n_open = leave_open(undecided, n_open, k, stop + 1, p)
                     values[k] = scale
                 else:
                     values[k] = value * scale
@@ -230,55 +214,3 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
         rows += 1
         indptr[rows] = k
     return rows, line, FINE, -1, n_open, filled
-
-
-@kernel
-def close_rows(indptr, rows, ids, values, l2, single, named, firsts, lasts):
-    """Put the rows in order, in place; ``indptr`` shrinks with them.
-
-    What a feature occurs with more than once is added up.  l2: divide a row by its Euclidean norm; single: round to
-    float32.  named: firsts and lasts go with their entries.  Returns (row, code, entry) of the first fault, and the
-    largest ||x||^2.
-    """
-    longest = 0
-    for r in range(rows):
-        longest = max(longest, indptr[r + 1] - indptr[r])
-    keys = np.empty((2, longest), np.uint64)
-    counts = np.empty(4 << 8, np.int64)
-    old_ids = np.empty(longest, np.int64)
-    old_values = np.empty(longest)
-    old_firsts = np.empty(longest if named else 0, np.int64)
-    old_lasts = np.empty(longest if named else 0, np.int64)
-    filled = start = indptr[0]
-    largest = 0.0
-    for r in range(rows):
-        stop = indptr[r + 1]
-        n = stop - start
-        for k in range(n):
-            old_ids[k] = ids[start + k]
-            old_values[k] = values[start + k]
-            if named:
-                old_firsts[k] = firsts[start + k]
-                old_lasts[k] = lasts[start + k]
-        ordered = sorted_hashes(old_ids, n, keys, counts)
-        last = filled - 1
-        for k in range(n):
-            at = ordered[k] & LOWER
-            i = old_ids[at]
-            if last >= filled and ids[last] == i:
-                values[last] += old_values[at]
-            else:
-                last += 1
-                ids[last] = i
-                values[last] = old_values[at]
-                if named:
-                    firsts[last] = old_firsts[at]
-                    lasts[last] = old_lasts[at]
-        code, after, square = close_sums(ids, values, filled, last + 1, l2, single, named, firsts, lasts)
-        if code != FINE:
-            return r, code, after, largest
-        largest = max(largest, square)
-        start = stop
-        filled = after
-        indptr[r + 1] = filled
-    return rows, FINE, -1, largest

@@ -20,7 +20,6 @@ from blocksvm.formats.kernels import ngrams as kernels
 from blocksvm.formats.ngram_features import NgramFeatures
 from blocksvm.formats.text.row_labels import ODD, are_words, label_of, labels_at
 from blocksvm.formats.text.text_source import TextPiece
-from blocksvm.kernels.text_bytes import NEWLINE
 
 LABEL_NAMES = {b"label", b"labels", b"class", b"category", b"target", b"sentiment", b"topic", b"y"}  # in a header
 TEXT_NAMES = {b"text", b"document", b"content", b"message", b"review", b"sentence", b"comment", b"body", b"title"}
@@ -41,14 +40,9 @@ class DocumentReader:
         self.ngrams = NgramFeatures(reading.recipe, reading.named)
         self.expansion = self.ngrams.expansion
 
-    def buffer(self, n_bytes: int) -> ParseBuffer:
-        """A row takes two bytes or more."""
-        return ParseBuffer(n_bytes // 2 + 1, int(self.ngrams.entries * n_bytes) + 1)
-
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         text, end = piece.padded(), piece.end
-        if buffer is None:
-            buffer = ParseBuffer(np.count_nonzero(text[:end] == NEWLINE), int(self.ngrams.entries * end) + 1)
+        buffer = (buffer or ParseBuffer()).room(end, self.ngrams.entries)
         label_spans, spans = (np.empty((len(buffer.lines), 2), np.int64) for _ in range(2))
         prefix = np.frombuffer(self.format.prefix, np.uint8)
         n, line, code, _ = kernels.find_texts(

@@ -11,10 +11,10 @@ from blocksvm.base.labels import MENDED
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels import svmlight as codes
-from blocksvm.formats.kernels.svmlight import close_rows, parse_rows
+from blocksvm.formats.kernels.svmlight import NAMELESS, close_rows, parse_rows
 from blocksvm.formats.text.row_labels import first_words, inexact
 from blocksvm.formats.text.text_source import TextPiece, is_number, word_at
-from blocksvm.kernels.text_bytes import COLON, NEWLINE
+from blocksvm.kernels.text_bytes import NEWLINE
 
 FAULTS = {
     codes.BAD_LABEL: "{token} is not a number; a line is 'label id:value id:value ...'",
@@ -42,16 +42,10 @@ class SvmlightReader:
     def __init__(self, reading: ReaderOptions):
         self.reading = reading
 
-    def buffer(self, n_bytes: int) -> ParseBuffer:
-        """A row takes two bytes or more, an entry (" 1:1") four."""
-        return ParseBuffer(n_bytes // 2 + 1, n_bytes // 4 + 1)
-
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         text, end = piece.padded(), piece.end
         recipe = self.reading.recipe
-        if buffer is None:
-            # every row ends with a newline, every pair has a colon
-            buffer = ParseBuffer(np.count_nonzero(text[:end] == NEWLINE), np.count_nonzero(text[:end] == COLON))
+        buffer = (buffer or ParseBuffer()).room(end, 1 / 4)  # an entry (" 1:1") takes four bytes or more
         labels, indptr, lines, ids, values = buffer.labels, buffer.indptr, buffer.lines, buffer.ids, buffer.values
         undecided = np.empty((1024, 3), np.int64)
         # else a row's values are rounded after they have been added up, or scaled
@@ -86,7 +80,7 @@ class SvmlightReader:
             fault = int(lines[rows]), sentence
         if closed < rows:  # of most files every row is closed, and this kernel need not be compiled
             done, code, entry, others = close_rows(
-                indptr, closed, rows, ids, values, recipe.sums, recipe.l2, recipe.single
+                indptr, closed, rows, ids, values, recipe.sums, recipe.l2, recipe.single, False, NAMELESS, NAMELESS
             )
             largest = max(largest, others)
             if code != codes.FINE:

@@ -17,6 +17,7 @@ two have the same id with probability 5e-4.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,10 +25,9 @@ from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels import vw as kernels
 from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE
-from blocksvm.formats.kernels.svmlight import BIG_NORM, BIG_VALUE
+from blocksvm.formats.kernels.svmlight import BIG_NORM, BIG_VALUE, close_rows
 from blocksvm.formats.text.row_labels import first_words, inexact
 from blocksvm.formats.text.text_source import TextPiece, is_number, quoted, utf8_lines
-from blocksvm.kernels.text_bytes import NEWLINE, SPACE, SPARE
 
 LINE = "'[label [weight]] [tag]|namespace feature:value ...'"
 FAULTS = {
@@ -57,63 +57,59 @@ class VwReader:
         # the shortest entry, " a", has an id and a value, and positions of its name
         self.expansion = 20 if reading.named else 10
 
-    def buffer(self, n_bytes: int) -> ParseBuffer:
-        """A row takes two bytes or more, and so does an entry."""
-        return ParseBuffer(n_bytes // 2 + 1, n_bytes // 2 + 1, weighted=True)
-
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         text, end = piece.padded(), piece.end
         recipe, named = self.reading.recipe, self.reading.named
         end, fault = utf8_lines(text, end)
-        if buffer is None:
-            # every row ends with a newline, every feature follows a blank
-            blanks = np.count_nonzero(text[:end] <= SPACE)
-            buffer = ParseBuffer(np.count_nonzero(text[:end] == NEWLINE), blanks, weighted=True)
-        labels, weights, indptr, ids, values = buffer.labels, buffer.weights, buffer.indptr, buffer.ids, buffer.values
+        buffer = (buffer or ParseBuffer()).room(end, 1 / 2)  # an entry takes two bytes or more
+        labels, indptr, ids, values = buffer.labels, buffer.indptr, buffer.ids, buffer.values
+        weights = buffer.take("weights", len(labels), np.float64)
         firsts, lasts = (np.empty(len(ids) if named else 0, np.int64) for _ in range(2))
         names = np.empty(end if named else 0, np.uint8)
-        undecided = np.empty((1024, 4), np.int64)
+        undecided = np.empty((1024, 3), np.int64)
         while True:
             rows, line, code, position, n_undecided, name_bytes = kernels.parse_rows(
                 text, end, labels, weights, indptr, ids, values, buffer.lines, undecided, named, names, firsts, lasts
             )
             if n_undecided <= len(undecided) and name_bytes <= len(names):
                 break
-            undecided = np.empty((max(n_undecided, len(undecided)), 4), np.int64)
+            undecided = np.empty((max(n_undecided, len(undecided)), 3), np.int64)
             names = np.empty(max(name_bytes, len(names)), np.uint8)
         if code != FINE:
             fault = line, self._sentence(code, text, position)
-        for kind, at, start, stop in undecided[:n_undecided].tolist():
+        for target, start, stop in undecided[:n_undecided].tolist():
             number = float(text[start:stop].tobytes())
-            row = at if kind != kernels.VALUE else int(np.searchsorted(indptr[: rows + 1], at, side="right")) - 1
+            row, weight = divmod(-1 - target, 2)
+            if target >= 0:
+                row = int(np.searchsorted(indptr[: rows + 1], target, side="right")) - 1
+                number *= values[target]
             if row >= rows:
                 continue  # in the bad line itself
-            if kind == kernels.VALUE:
-                number *= values[at]
             if not np.isfinite(number):
-                rows = row
-                what = (
-                    self.reading.too_large(self._feature(text, end, buffer.lines[row], ids[at]))
-                    if kind == kernels.VALUE
-                    else self._sentence(NOT_FINITE, text, start)
-                )
-                fault = (int(buffer.lines[row]), what)
+                if target >= 0 and not named:
+                    return self._again(piece)
+                rows, what = row, self._sentence(NOT_FINITE, text, start)
+                if target >= 0:
+                    what = self._too_large(names[firsts[target] : lasts[target]])
+                fault = int(buffer.lines[row]), what
                 break
-            (labels, weights, values)[kind][at] = number + 0.0  # -0 is 0
+            if target >= 0:
+                values[target] = number + 0.0  # -0 is 0
+            else:
+                (labels, weights)[weight][row] = number + 0.0
         wrong = inexact(labels[:rows], first_words(text, end, buffer.lines), "")
         if wrong is not None:
             rows, sentence = wrong
             fault = int(buffer.lines[rows]), sentence
-        done, code, entry, largest = kernels.close_rows(
-            indptr, rows, ids, values, recipe.l2, recipe.single, named, firsts, lasts
+        done, code, entry, largest = close_rows(
+            indptr, 0, rows, ids, values, True, recipe.l2, recipe.single, named, firsts, lasts
         )
         if code != FINE:
+            if code != BIG_NORM and not named:
+                return self._again(piece)
             rows = done
-            bad = int(buffer.lines[done])
-            fault = (
-                bad,
-                FAULTS[code] if code == BIG_NORM else self.reading.too_large(self._feature(text, end, bad, ids[entry])),
-            )
+            what = FAULTS[code] if code == BIG_NORM else self._too_large(names[firsts[entry] : lasts[entry]])
+            fault = int(buffer.lines[done]), what
         weights = weights[:rows]
         return buffer.batch(
             piece, line, rows, labels, fault, largest, weights=None if (weights == 1.0).all() else weights,
@@ -123,26 +119,17 @@ class VwReader:
     def _sentence(self, code: int, text: np.ndarray, position: int) -> str:
         word = WORD.match(text[position : position + 40].tobytes())[0]
         if code == BIG_VALUE:
-            return self.reading.too_large(f"the feature {quoted(word.partition(b':')[0])}")
+            return self._too_large(np.frombuffer(word.partition(b":")[0], np.uint8))
         if code == NOT_FINITE and b":" not in word and not is_number(quoted(word)):
             code = kernels.BAD_HEAD  # a word that begins as nan or inf do
         return FAULTS[code].format(token=quoted(word))
 
-    def _feature(self, text: np.ndarray, end: int, line: int, feature_id: int) -> str:
-        """A feature as a sentence names it: the line is read again, with names."""
-        ends = np.append(-1, np.flatnonzero(text[:end] == NEWLINE))
-        part = np.append(text[ends[line] + 1 : ends[line + 1] + 1], np.zeros(SPARE, np.uint8))
-        stop = len(part) - SPARE
-        rows = self.buffer(stop)
-        firsts, lasts = (np.empty(len(rows.ids), np.int64) for _ in range(2))
-        names = np.empty(0, np.uint8)
-        undecided = np.empty((0, 4), np.int64)
-        arrays = part, stop, rows.labels, rows.weights, rows.indptr, rows.ids, rows.values, rows.lines, undecided, True
-        needed = kernels.parse_rows(*arrays, names, firsts, lasts)[-1]
-        names = np.empty(needed, np.uint8)
-        kernels.parse_rows(*arrays, names, firsts, lasts)
-        entry = int(np.flatnonzero(rows.ids[: rows.indptr[1]] == feature_id)[0])
-        return f"the feature {quoted(names[firsts[entry] : lasts[entry]][:60].tobytes())}"
+    def _again(self, piece: TextPiece) -> RowBatch:
+        """The same rows, read with names, one of which their fault has."""
+        return replace(VwReader(replace(self.reading, named=True)).parse(piece), names=None)
+
+    def _too_large(self, name: np.ndarray) -> str:
+        return self.reading.too_large(f"the feature {quoted(name[:60].tobytes())}")
 
 
 class Vw:

@@ -1,8 +1,8 @@
-"""Files of numbers, one a line, plain or compressed, read piece by piece: weights of rows, or numbers of rows."""
+"""A file of the rows' weights, one a line, plain or compressed, read piece by piece."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -15,37 +15,16 @@ LONGEST_LINE = 1 << 16  # bytes
 SHOWN_BYTES = 40  # bytes of a wrong line that are shown
 
 
-def number_lines(name: str, sound: Callable[[np.ndarray], np.ndarray], wanted: str) -> Iterator[np.ndarray]:
-    """Pieces (n,) float64 of the numbers in a file; InputError, with its place, for a line that is wrong.
-
-    sound(numbers) tells which of them may stand there; wanted: of a line that is wrong, "is not " and what each line
-    should be.
-    """
-    before = 0
-    for piece in TextInputs([name]).pieces(PIECE_BYTES, LineLimit(LONGEST_LINE, lambda n_bytes: 4 * n_bytes)):
-        text = piece.text[: piece.end].tobytes()
-        n = text.count(b"\n")
-        numbers = numbers_in(text, n, sound)
-        if numbers is None:
-            lines = text.split(b"\n")[:-1]
-            k = next(k for k, line in enumerate(lines) if numbers_in(line, 1, sound) is None)
-            shown = lines[k][:SHOWN_BYTES].decode("utf-8", "replace")
-            raise InputError(f"{shown_name(name)}:{before + k + 1}: '{shown}' is not {wanted}")
-        before += n
-        if n:
-            yield numbers
-
-
-def numbers_in(text: bytes, n: int, sound: Callable[[np.ndarray], np.ndarray]) -> np.ndarray | None:
-    """The numbers of n lines, or None where a line is wrong."""
+def weights_in(text: bytes, n: int) -> np.ndarray | None:
+    """The weights in n lines, or None where a line is wrong."""
     words = text.split()
     if len(words) != n:
         return None
     try:
-        numbers = np.array(words).astype(np.float64) if n else np.empty(0)
+        weights = np.array(words).astype(np.float64) if n else np.empty(0)
     except ValueError:
         return None
-    return numbers if sound(numbers).all() else None
+    return weights if (np.isfinite(weights) & (weights >= 0.0)).all() else None
 
 
 class RowWeights:
@@ -53,13 +32,25 @@ class RowWeights:
 
     def __init__(self, name: str):
         self.name = name
-        self.pieces = number_lines(
-            name,
-            lambda weights: np.isfinite(weights) & (weights >= 0.0),
-            "a weight; each line has one finite number of 0 or more",
-        )
+        self.pieces = self._pieces()
         self.n_read = 0
         self.left = np.empty(0)
+
+    def _pieces(self) -> Iterator[np.ndarray]:
+        before = 0
+        for piece in TextInputs([self.name]).pieces(PIECE_BYTES, LineLimit(LONGEST_LINE, lambda n_bytes: 4 * n_bytes)):
+            text = piece.text[: piece.end].tobytes()
+            n = text.count(b"\n")
+            weights = weights_in(text, n)
+            if weights is None:
+                lines = text.split(b"\n")[:-1]
+                k = next(k for k, line in enumerate(lines) if weights_in(line, 1) is None)
+                shown = lines[k][:SHOWN_BYTES].decode("utf-8", "replace")
+                what = "is not a weight; each line has one finite number of 0 or more"
+                raise InputError(f"{shown_name(self.name)}:{before + k + 1}: '{shown}' {what}")
+            before += n
+            if n:
+                yield weights
 
     def take(self, n: int) -> np.ndarray:
         """The next n weights, float64; InputError where there are fewer, or where one is not a finite number of 0 or
