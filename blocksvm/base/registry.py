@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from blocksvm.base.errors import InputError, one_of, option
-from blocksvm.base.user_code import by_user, check_followed, location_of, object_at, require_named
+from blocksvm.base.user_code import by_user, check_followed, imported, location_of, object_at
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,8 @@ class Registry(Mapping[str, str]):
         self.check(name, kind)
         if name in self.locations:
             return object_at(self.locations[name])
-        require_named(name, kind)
         try:
-            loaded = object_at(name)
+            loaded = imported(name, kind)
         except ImportError as error:
             raise InputError(f"{option(kind, name)}: cannot be imported ({error})") from None
         if not isinstance(loaded, tuple(map(object_at, self.classes))):

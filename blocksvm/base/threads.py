@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -61,10 +60,15 @@ class Threads:
 
     def over_rows(self, work: Callable[[slice], None], indptr: np.ndarray, factor: int = 1) -> None:
         """``work(rows)`` for slices that together are all rows of a matrix; factor: operations a nonzero."""
-        each = max(1, self.piece // factor)
-        inner = np.searchsorted(indptr, np.arange(int(indptr[0]) + each, int(indptr[-1]), each))
-        bounds = np.unique([0, *inner.tolist(), len(indptr) - 1]).tolist()
-        self.map(work, [slice(*pair) for pair in pairwise(bounds)])
+        self.map(work, slices(indptr, max(1, self.piece // factor)))
 
 
 ALONE = Threads()  # the thread that calls, and no other
+
+
+def slices(ends: np.ndarray, each: int) -> list[slice]:
+    """Slices of rows of about ``each`` nonzeros, or a longer row; ends (n + 1,): nonzeros up to each row, from its
+    first entry on."""
+    inner = np.searchsorted(ends, np.arange(int(ends[0]) + each, int(ends[-1]), each))
+    bounds = np.unique([0, *inner.tolist(), len(ends) - 1]).tolist()
+    return [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]

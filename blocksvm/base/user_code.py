@@ -87,6 +87,13 @@ def not_trusted(location: str, setting: str, file) -> InputError:
     return InputError(f"{file}: names {location} as its {setting}, whose code would run; if you trust it, give {given}")
 
 
+def imported(location: str, setting: str):
+    """The object of a location that the user has named.  Raises InputError where only a file names it, and ImportError,
+    with the reason, where there is none."""
+    require_named(location, setting)
+    return object_at(location)
+
+
 def location_of(value, setting: str) -> str:
     """'module:attribute' of an object that the user gives; InputError, which names the setting, where no module has it
     as an attribute.  The modules of its functions come first."""
@@ -99,8 +106,7 @@ def location_of(value, setting: str) -> str:
 
 
 def object_at(location: str):
-    """The object of a location of this package, or of one that the user has named; ImportError, with the reason, where
-    there is none."""
+    """The same of a location of this package: of a registry's line."""
     name, _, attribute = location.partition(":")
     try:
         module = import_module(name)
