@@ -13,7 +13,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from blocksvm import __version__
@@ -31,7 +31,8 @@ from blocksvm.files.paths import arguments_without_secrets, one_run, use_connect
 TURN_SECONDS = 2e-4
 # Python looks for garbage whenever there are 700 objects more.  Loading a command's modules makes some 100,000, none of
 # them garbage, and looking through them 150 times takes a tenth of the time to start.
-OBJECTS = 20_000
+OBJECTS_OF_MODULES = 200_000
+USUAL = gc.get_threshold()
 LEAST_MEMORY = 5  # MB that are worth to be advised
 # Products of vectors here are short, or sparse and ours: after each of them OpenBLAS's other threads would wait in a
 # busy loop for the next one, and take their processors from the threads that read and parse.
@@ -174,12 +175,12 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     name = getattr(main.__globals__["__spec__"], "name", "commands")  # of the module, also where that is __main__
     prog = f"blocksvm {name.rpartition('.')[2]}".removesuffix(" commands")
     before, turns, handlers = use_option_names(True), sys.getswitchinterval(), signals_interrupt()
-    usual = gc.get_threshold()
     unraisable, sys.unraisablehook = sys.unraisablehook, show_unless_ended(sys.unraisablehook)
     os.environ.setdefault(*ONE_BLAS_THREAD)  # numpy reads it when it is imported
     os.environ.setdefault(*SYSTEM_POOL)  # as pyarrow does this
     sys.setswitchinterval(TURN_SECONDS)
-    gc.set_threshold(OBJECTS, *usual[1:])
+    gc.set_threshold(OBJECTS_OF_MODULES, *USUAL[1:])
+    gc.callbacks.append(look_as_usual)
     try:
         try:
             with no_user_locations(), standard_streams(), one_run() as files:
@@ -188,7 +189,8 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
             use_option_names(before)
             show_with(None)
             sys.setswitchinterval(turns)
-            gc.set_threshold(*usual)
+            gc.callbacks.remove(look_as_usual)
+            gc.set_threshold(*USUAL)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
             sys.unraisablehook = unraisable  # last: looking for garbage takes a while, in which signals come
@@ -200,6 +202,11 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
 def show_unless_ended(show: Callable) -> Callable:
     """``show`` what cannot be raised, but not a signal in a destructor: ``catch_signals`` raises it again."""
     return lambda unraisable: None if isinstance(unraisable.exc_value, Ended) else show(unraisable)
+
+
+def look_as_usual(phase: str, info: Mapping) -> None:
+    """From the first time on that Python looks for garbage, it does so as often as ever."""
+    gc.set_threshold(*USUAL)
 
 
 def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequence, arguments: list[str]) -> int:
