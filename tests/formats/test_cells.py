@@ -107,7 +107,7 @@ def test_criteos_layout():
         (b"label,a\n1,1e39\n", 2, "the value of column a lies beyond float32"),
         (b"label,a\n1,2\nx,2\n", 3, "the label 'x' is not a finite number, as other labels are; mend it, or say --cat"),
         (b"y,a\n1,2\n", 1, "no column is called label; name that of the labels by --label, or the file has no header"),
-        (b"label,a,a\n1,2,3\n", 1, "the header names the column a twice"),
+        (b"label,a,a\n1,2,3\n", 1, "the column a is there twice"),
         (b"label,\xff\n1,2\n", 1, "the line is not UTF-8"),
         (b"", None, "no rows found; expected lines of cells between commas"),
         (b"label,a\n", None, "no rows found"),
