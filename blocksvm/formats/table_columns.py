@@ -165,16 +165,7 @@ def columns_of_text(names: list[str], options: Mapping, labelled: bool) -> Table
         if kinds is not None and before is not None and n != before and not shorter:
             raise InputError(f"the line has {n:,} cells, but the rows before, which have no header either, {before:,}")
         names = [str(k + 1) for k in range(n + shorter) if not (shorter and str(k + 1) == label)]
-    seen: set[str] = set()
-    again = next((name for name in names if name in seen or (seen.add(name) if name else None)), None)
-    if label not in names and labelled:
-        cure = f"name that of the labels by {option('label')}{_hint(first, options)}"
-        meant = nearest(label, names)
-        raise InputError(
-            f"no column is called {label}; {cure}; {all_columns(names)}{f'; did you mean {meant}?' if meant else ''}"
-        )
-    if again is not None:
-        raise InputError(f"the header names the column {again} twice; rename one")
+    check_names(names, label, labelled, _hint(first, options))
     if options.get("text") is not None:
         return text_columns(names, options)
     before = columns_before(options)
@@ -221,6 +212,19 @@ def columns_of_text(names: list[str], options: Mapping, labelled: bool) -> Table
     return TableColumns(names, every, known, notes=notes)
 
 
+def check_names(names: list[str], label: str, labelled: bool, hint: str = "") -> None:
+    """InputError where a column is there twice, or that of the labels is missing; hint: what else may be meant."""
+    if labelled and label not in names:
+        meant = nearest(label, names)
+        raise InputError(
+            f"no column is called {label}; name that of the labels by {option('label')}{hint}; {all_columns(names)}"
+            f"{f'; did you mean {meant}?' if meant else ''}"
+        )
+    again = next((name for name, n in Counter(names).items() if n > 1 and name), None)
+    if again is not None:
+        raise InputError(f"the column {again} is there twice; rename one")
+
+
 def text_columns(names: list[str], options: Mapping, types: Mapping = {}) -> TableColumns:
     """The columns of a table of texts (types: of Parquet and Arrow); InputError where one is not there."""
     label, texts = options["label"], options["text"].split(",")
@@ -253,13 +257,7 @@ def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool, whole:
     """The columns of a table of Parquet or Arrow (whole), or those of its rows that are read; InputError where one is
     not there, or is not as it was in the rows before."""
     names, label = list(schema.names), options["label"]
-    again = next((name for name, n in Counter(names).items() if n > 1 and name), None)
-    if again is not None:
-        raise InputError(f"the column {again} is there twice; rename one")
-    if labelled and label not in names:
-        raise InputError(
-            f"no column is called {label}; name that of the labels by {option('label')}; {all_columns(names)}"
-        )
+    check_names(names, label, labelled)
     if options.get("text") is not None:
         return text_columns(names, options, dict(zip(names, schema.types, strict=True)))
     calendar = calendar_columns(schema, label, options)

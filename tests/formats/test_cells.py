@@ -11,12 +11,9 @@ from hypothesis import strategies as st
 from reference import BadLine
 from reference_formats import table_rows
 from support.cell_cases import parse, rows_of
-from support.stored_rows import in_source_order
 from support.stream_cases import learned
 from support.training_cases import run_in_process
 
-from blocksvm.base.errors import InputError
-from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats.text_tables import CRITEO, CSV, TSV
 from blocksvm.model.model_file import load_model
 from blocksvm.predict import main as predict
@@ -107,7 +104,7 @@ def test_criteos_layout():
         (b"label,a\n1,1e39\n", 2, "the value of column a lies beyond float32"),
         (b"label,a\n1,2\nx,2\n", 3, "the label 'x' is not a finite number, as other labels are; mend it, or say --cat"),
         (b"y,a\n1,2\n", 1, "no column is called label; name that of the labels by --label, or the file has no header"),
-        (b"label,a,a\n1,2,3\n", 1, "the header names the column a twice"),
+        (b"label,a,a\n1,2,3\n", 1, "the column a is there twice"),
         (b"label,\xff\n1,2\n", 1, "the line is not UTF-8"),
         (b"", None, "no rows found; expected lines of cells between commas"),
         (b"label,a\n", None, "no rows found"),
@@ -120,15 +117,6 @@ def test_faults(text, line, sentence, tmp_path, capsys):
     where = f"{path}:{line}: " if line else f"{path}: "
     assert code == 2 and f"{where}{sentence}" in err.splitlines()[-1]
     assert os.listdir(tmp_path) == ["rows.csv"]
-
-
-def test_numbers_are_asked_for(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("label,a\n1,2\n1,two\n")
-    with pytest.raises(InputError, match=rf"{path}:3: column a: 'two' is not a number; mend it, or name the column by"):
-        split_rows([str(path)], tmp_path / "s.h5", SplitSettings(options={"categorical": ""}))
-    with pytest.raises(InputError, match="no column is called b, which ignore names; the columns are a"):
-        split_rows([str(path)], tmp_path / "s.h5", SplitSettings(options={"ignore": "b"}))
 
 
 @pytest.fixture(scope="module")
@@ -177,13 +165,3 @@ def test_streams_of_tables(table, tmp_path, capsys, monkeypatch, succeeds):
     path.write_text("\n".join([*lines[:3], "1,2", *lines[3:]]))
     found, reports = learned(path, "pa1", options={"label": "y"}, skip_bad=True)
     assert (found.targets.skipped, reports[-1].rows) == (1, 200)
-
-
-def test_columns_of_files_without_rows_in_common(tmp_path):
-    """What a column is goes by its name in each file."""
-    for name, text in (("a.csv", "label,x,z\n1,2,red\n"), ("b.csv", "z,label,x\nred,0,2\n")):
-        (tmp_path / name).write_text(text)
-    paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
-    split_rows(paths, tmp_path / "s.h5", SplitSettings(keep_order=True))
-    (first, second) = in_source_order(tmp_path / "s.h5")
-    assert first[1:] == second[1:] and (first[0], second[0]) == (1.0, 0.0)

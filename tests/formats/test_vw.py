@@ -222,11 +222,8 @@ def written(tmp_path_factory):
 def test_a_split_of_either_text_is_the_same_store(written, tmp_path):
     for bits in (None, 5):
         for name in ("vw", "svm"):
-            meta = as_json(
-                split_rows(
-                    [str(written / f"rows.{name}")], tmp_path / f"{name}.h5", SplitSettings(overwrite=True, bits=bits)
-                )
-            )
+            settings = SplitSettings(overwrite=True, bits=bits)
+            meta = as_json(split_rows([str(written / f"rows.{name}")], tmp_path / f"{name}.h5", settings))
             assert meta["recipe"]["format"] == {"vw": "vw", "svm": "svmlight"}[name]
             assert meta["recipe"]["bits"] == bits
         assert in_source_order(tmp_path / "vw.h5") == in_source_order(tmp_path / "svm.h5")
