@@ -2,7 +2,6 @@
 in the place of a text."""
 
 import contextlib
-import gzip
 import io
 import json
 
@@ -15,7 +14,6 @@ from blocksvm.base.errors import InputError
 from blocksvm.cli.commands import module_of
 from blocksvm.cli.console import run
 from blocksvm.cli.options import files_named
-from blocksvm.exchange.forms import import_model
 
 ROWS = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(12))
 
@@ -159,27 +157,6 @@ def test_labels_of_a_stream_that_are_none(tmp_path, run_in_process, labels):
     assert done.code == 2
     assert "\x1b" not in done.err
     assert "--labels" in done.last_line
-
-
-MODEL = "solver_type L2R_L2LOSS_SVC_DUAL\nnr_class 2\nlabel 1 -1\nnr_feature 2\nbias -1\nw\n0.5 \n-0.25 \n"
-
-
-def test_liblinears_models_with_a_byte_order_mark(tmp_path):
-    (tmp_path / "m.model").write_bytes(b"\xef\xbb\xbf" + MODEL.encode())
-    (tmp_path / "plain.model").write_text(MODEL)
-    found, plain = import_model(tmp_path / "m.model"), import_model(tmp_path / "plain.model")
-    assert found.weights.tolist() == plain.weights.tolist()
-
-
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [(gzip.compress(MODEL.encode()), "m: is compressed; unpack it first"),
-     (MODEL.replace("nr_class 2", "nr_class 1").replace("label 1 -1", "label 7").encode(), "the label 7 alone")],
-)  # fmt: skip
-def test_what_is_no_model_of_classes_is_told(tmp_path, data, says):
-    (tmp_path / "m").write_bytes(data)
-    with pytest.raises(InputError, match=says):
-        import_model(tmp_path / "m")
 
 
 CELLS = "0\t" + "\t".join("3" * 13) + "\t0000002a" * 26 + "\n"
