@@ -36,7 +36,7 @@ class Origin:
 
 
 class CodedLabels:
-    """Labels of n rows that are words or sets: codes (n,) int32, places in ``distinct``, -1 where a row has none."""
+    """Labels of n rows that are words or sets: codes (n,) int32, positions in ``distinct``, -1 where a row has none."""
 
     def __init__(self, codes: np.ndarray, distinct: list):
         self.codes, self.distinct = codes, distinct
@@ -126,6 +126,12 @@ class RowBatch:
     def label_array(self) -> np.ndarray:
         """The labels (n,): float64 with nan, or objects with None, where a row has none."""
         return self.labels if isinstance(self.labels, np.ndarray) else self.labels.array()
+
+    @property
+    def n_labelled(self) -> int:
+        """How many rows have a label."""
+        labels = self.labels
+        return int(np.count_nonzero(~np.isnan(labels) if isinstance(labels, np.ndarray) else labels.codes >= 0))
 
     def label_fault(self) -> tuple[int, str] | None:
         """(row, sentence) of a label that cannot be one."""

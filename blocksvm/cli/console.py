@@ -259,11 +259,7 @@ class Ended(KeyboardInterrupt):
     dataclass, and in the end kills itself by SIGINT, whatever the exit status."""
 
 
-ENDING = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-)  # by which a user, a container or a closed terminal ends a command
+ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP  # by a user, a container, a closed terminal
 _signals_seen: list[int] = []  # by this command
 
 

@@ -492,10 +492,8 @@ def rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
         entries = np.arange(nnz) + np.repeat(batch.indptr[order] - indptr[:-1], lengths)
         names = (names[0], names[1][entries], names[2][entries])
     weights = None if batch.weights is None else batch.weights[order]
-    values = None if ones else values
-    return replace(
-        batch, labels=batch.labels[order], indptr=indptr, ids=ids, values=values, weights=weights, names=names
-    )
+    of_rows = {"labels": batch.labels[order], "values": None if ones else values, "weights": weights, "names": names}
+    return replace(batch, indptr=indptr, ids=ids, **of_rows)
 
 
 def expected_text(inputs: list[str]) -> int | None:

@@ -306,8 +306,7 @@ def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool, whole:
     every = np.array([Role.LABEL if name == label else roles.get(name) or Role.LEFT_OUT for name in names])
     if label in names:
         types[label] = schema.field(label).type
-    known = np.ones(len(names), bool)
-    return TableColumns(names, every, known, types, notes, words, refusal, calendar=calendar)
+    return TableColumns(names, every, np.ones(len(names), bool), types, notes, words, refusal, calendar=calendar)
 
 
 # what is made of a date or time, by the ending of its column's name: categories, and years since 2000 as a number

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import structs
 
 from blocksvm.base.errors import InputError, InputWarning, option
-from blocksvm.base.labels import LABEL_BYTES, has_label
+from blocksvm.base.labels import LABEL_BYTES
 from blocksvm.base.memory import Budget
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
@@ -242,7 +242,7 @@ class TextScorer(Scorer):
                 counter.check(batch)
                 rows, kept = rows + len(batch), batch.kept
                 self.empty += batch.origin.n_records - len(batch)
-                self.coverage.labels += int(np.count_nonzero(has_label(batch.label_array())))
+                self.coverage.labels += batch.n_labelled
                 left_out = 0 if batch.left_out is None else len(batch.left_out)
                 self.coverage.count(left_out, left_out)
                 yield from scores
