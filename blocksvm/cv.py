@@ -208,7 +208,7 @@ def shown(cv, best: int) -> list[str]:
             values = getattr(cv, name)[number]
             there = values[~np.isnan(values)]  # of the folds that have one
             spread = float(np.std(there, ddof=1)) if len(there) > 1 else 0.0
-            cells += [fitted(cv.mean(name)[number], 8, places=5), fitted(spread, 8, places=5)]
+            cells += [fitted(cv.mean(name)[number], 8, decimals=5), fitted(spread, 8, decimals=5)]
         marks = "best" if number == best else ""
         rows.append([f"{C:g}", *cells, f"{cv.rel_gap[number].max():.1e}", marks])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

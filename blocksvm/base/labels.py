@@ -1,6 +1,6 @@
 """Labels as the user writes them (numbers, strings, sets of either), and the codes that solvers see in their place.
 
-A source stores one float64 a row: the label itself where labels are numbers, else its place in the source's table of
+A source stores one float64 a row: the label itself where labels are numbers, else its position in the source's table of
 labels; nan where a row has none.  ``Labels`` are the classes of a problem; a ``Coding`` makes a block's ``y`` of what a
 source stores.
 """
@@ -165,8 +165,8 @@ class Coding:
     """The mapping of a source's labels to ``y``: by ``labels`` (None: y is 0), or ``real``: y float64 is the label.
 
     source_labels: the source's table of labels, strings or sets; None where its labels are numbers.  Of sets, y is the
-    place in it; the caller sees to it that there are at most ``MOST_LABELS``.  kinds (m + 1,) int16: what y is in the
-    place of each of the m labels or sets of the source, and, the last one, where a row has none.
+    position in it; the caller sees to it that there are at most ``MOST_LABELS``.  kinds (m + 1,) int16: what y is
+    of each of the m labels or sets of the source, and, the last one, where a row has none.
     """
 
     labels: Labels | None
@@ -187,7 +187,7 @@ class Coding:
 
     @cached_property
     def sets(self) -> bool:
-        """``y`` is the place of the row's set of labels in the source's table, or -1."""
+        """``y`` is the position of the row's set of labels in the source's table, or -1."""
         table = self.source_labels or ()
         return not self.real and len(table) > 0 and kind_of(table[0]) == SETS
 
@@ -209,9 +209,9 @@ class Coding:
             return stored.astype(np.float64)
         if self.kinds is not None:
             of_numbers = None if self.source_labels is not None else self.labels
-            return self.kinds[places(stored) if of_numbers is None else of_numbers.codes(stored)]
+            return self.kinds[positions_of(stored) if of_numbers is None else of_numbers.codes(stored)]
         if self.sets:
-            return places(stored).astype(np.int16)
+            return positions_of(stored).astype(np.int16)
         if self.labels is None:
             return np.zeros(len(stored), np.int16)
         if self.source_labels is None:
@@ -230,8 +230,8 @@ class Coding:
         return out
 
 
-def places(stored: np.ndarray) -> np.ndarray:
-    """int64: the places in a source's table that it stores of rows, -1 of one without a label."""
+def positions_of(stored: np.ndarray) -> np.ndarray:
+    """int64: the positions in a source's table that it stores of rows, -1 of one without a label."""
     return np.where(np.isnan(stored), -1, stored).astype(np.int64)
 
 
@@ -316,7 +316,7 @@ def encode_labels(y, n: int) -> tuple[np.ndarray, tuple | None]:
         labels = [None if isinstance(label, float) and np.isnan(label) else label for label in labels]
         if not all(label is None or isinstance(label, str) for label in labels):
             raise InputError("the labels must be all numbers or all strings; write the numbers as strings")
-        return _by_place(labels)
+        return _by_position(labels)
     numbers = numbers_of(y)
     _refuse(numbers)
     return numbers, None
@@ -364,24 +364,24 @@ def _encode_sets(labels: list, n: int) -> tuple[np.ndarray, tuple]:
     if not words:
         exact(np.array(members, np.float64), np.array(members, dtype=object), "give them as strings")
     _refuse(sets)
-    return _by_place(sets)
+    return _by_position(sets)
 
 
-def _by_place(labels: list) -> tuple[np.ndarray, tuple]:
+def _by_position(labels: list) -> tuple[np.ndarray, tuple]:
     """``encode_labels`` of strings or tuples, None where a row has none."""
     table = tuple(sorted(set(labels) - {None}))
-    place = {label: float(k) for k, label in enumerate(table)} | {None: np.nan}
-    return np.array([place[label] for label in labels]), table
+    position = {label: float(k) for k, label in enumerate(table)} | {None: np.nan}
+    return np.array([position[label] for label in labels]), table
 
 
 def _encode_indicators(y: np.ndarray) -> tuple[np.ndarray, tuple]:
     """``encode_labels`` of an array (n, k) of 0 and 1: row i has the labels j (as numbers) with y[i, j] = 1."""
-    sets, place = np.unique(y.astype(bool), axis=0, return_inverse=True)
+    sets, position = np.unique(y.astype(bool), axis=0, return_inverse=True)
     members = [tuple(np.flatnonzero(row).astype(np.float64).tolist()) for row in sets]
     order = sorted(range(len(members)), key=members.__getitem__)
     rank = np.empty(len(order))
     rank[order] = np.arange(len(order))
-    return rank[place.reshape(-1)], tuple(members[k] for k in order)
+    return rank[position.reshape(-1)], tuple(members[k] for k in order)
 
 
 def count_labels(stored: np.ndarray, table: tuple | None) -> tuple[list[tuple] | None, int]:

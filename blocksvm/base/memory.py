@@ -135,8 +135,8 @@ def _cgroup_limits() -> Iterator[int]:
         if not {"", "memory"} & set(controllers.split(",")):
             continue
         root, name = (CGROUPS / "memory", "memory.limit_in_bytes") if controllers else (CGROUPS, "memory.max")
-        place = Path(path.lstrip("/"))
-        for folder in (place, *place.parents):
+        location = Path(path.lstrip("/"))
+        for folder in (location, *location.parents):
             with suppress(OSError, ValueError):  # "max" is no limit
                 yield int((root / folder / name).read_text())
 

@@ -75,7 +75,7 @@ class RowBatch:
     labels: (n,) float64, nan where a row has none; or, of formats that have them, strings, or sets (tuples) of numbers
     or strings: ``CodedLabels``, made of a list where one is given.
     indptr (n + 1,) int64 from 0; ids (nnz,) int64, unique in each row (of formats whose text has ids, ascending), or
-    int32, the places that ids were hashed to, unique in each row; values (nnz,) float64, already rounded to the dtype
+    int32, the hashes of ids, unique in each row; values (nnz,) float64, already rounded to the dtype
     wanted, or None: all 1; weights (n,) float64, the importance of each row, 0 or more, or None: all 1.
     names: of formats whose features have names, (bytes, first (nnz,) int64, last (nnz,) int64): the name of entry k is
     bytes[first[k]:last[k]], UTF-8; or None.

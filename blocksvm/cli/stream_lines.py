@@ -57,9 +57,9 @@ class StreamDisplay:
         names = ", ".join("standard input" if name == "-" else name for name in inputs[:3])
         learners = "; ".join(map(described, stream.learners))
         bits = settings.bits
-        place = "a table of ids that grows" if bits is None else f"ids hashed to {1 << bits:,} features"
+        features = "a table of ids that grows" if bits is None else f"ids hashed to {1 << bits:,} features"
         plan = ", ".join(f"{name} {megabytes(n)}" for name, n in stream.plan().items())
-        self._print(f"{names}{', ...' if len(inputs) > 3 else ''}: {learners}; {place}")
+        self._print(f"{names}{', ...' if len(inputs) > 3 else ''}: {learners}; {features}")
         self._print(f"memory at most {megabytes(settings.memory)}: {plan}")
         if len(stream.learners) > 1:
             self._print(f"{'root mean squared error' if stream.targets.real else 'share of mistakes'} of each learner")

@@ -7,11 +7,11 @@ import math
 from blocksvm.base.labels import MANY, NUMBERS, SETS, label_text
 
 
-def fitted(value: float, width: int, places: int = 6) -> str:
+def fitted(value: float, width: int, decimals: int = 6) -> str:
     """A number in no more than ``width`` characters (7 or more), whatever it is: so many places behind the point where
     it has this size, else as many digits as there is room for.  No number is cut."""
     if value == 0.0 or 1e-4 <= abs(value) < 1e6:
-        text = f"{value:.{places}f}"
+        text = f"{value:.{decimals}f}"
         if len(text) <= width:
             return text
     texts = (f"{value:.{digits}g}" for digits in range(6, 0, -1))

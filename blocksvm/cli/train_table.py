@@ -79,7 +79,7 @@ class TrainDisplay:
 
     def _outer(self, event: dict) -> None:
         row = self._iteration(event) if self.start["learner_settings"] is None else self._epoch(event)
-        row["seconds"] = fitted(event["seconds"], 7, places=1)
+        row["seconds"] = fitted(event["seconds"], 7, decimals=1)
         if event["valid_accuracy"] is not None:
             row["held-out"] = f"{event['valid_accuracy']:.4f}"
         elif event["valid_rmse"] is not None:

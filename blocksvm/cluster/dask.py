@@ -149,7 +149,7 @@ class Parts:
         self.told = False
 
     def version(self, w: np.ndarray, changed: np.ndarray | None = None) -> tuple:
-        """w as it is now, as workers make it: of the version before it with other numbers at the places ``changed``;
+        """w as it is now, as workers make it: of the version before it with other numbers at the positions ``changed``;
         whole where these are not known, or where as many bytes have been sent since it was."""
         self.number += 1
         w = w.reshape(-1)
@@ -227,11 +227,11 @@ def dask_client(address: str, security) -> Iterator:
             logger.setLevel(logging.CRITICAL)
         stack.enter_context(dask.config.set(SETTINGS))
         try:
-            place: object = address
+            target: object = address
             if address.startswith("local:"):
-                place = local_cluster(distributed, address)
-                stack.callback(closed, place)
-            client = within(2 * ANSWER, partial(connected, distributed.Client, place, tls(distributed, security)))
+                target = local_cluster(distributed, address)
+                stack.callback(closed, target)
+            client = within(2 * ANSWER, partial(connected, distributed.Client, target, tls(distributed, security)))
             stack.callback(client_closed, client)
             client.nthreads(callback_timeout=ANSWER)
         except InputError:
@@ -245,11 +245,11 @@ def dask_client(address: str, security) -> Iterator:
         yield client
 
 
-def connected(kind: type, place, security):
+def connected(kind: type, target, security):
     """A client, closed where it does not reach its scheduler."""
     client = kind.__new__(kind)
     try:
-        client.__init__(place, timeout=ANSWER, set_as_default=False, security=security)  # type: ignore[misc]
+        client.__init__(target, timeout=ANSWER, set_as_default=False, security=security)  # type: ignore[misc]
     except BaseException:
         client_closed(client)
         raise

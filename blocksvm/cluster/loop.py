@@ -142,8 +142,8 @@ class ScreeningLoop(ClusterLoop):
         self.state[LEAST] = np.zeros(1)
         self.arena = Arena(self.plan.blocks.arena_bytes)
         self.versions: dict[str, tuple] = {}  # as workers have what the state has under a name
-        self.changed = self.unsent = None  # places at which AHEAD differs from BEFORE, and from what was sent, if known
-        self.places = np.empty(self.state["w"].size, np.int32 if self.state["w"].size < 2**31 else np.int64)
+        self.changed = self.unsent = None  # where AHEAD differs from BEFORE, and from what was sent, if known
+        self.positions = np.empty(self.state["w"].size, np.int32 if self.state["w"].size < 2**31 else np.int64)
 
     def _begin_reading(self) -> None:
         if self.state[AT][0] == self.progress.outer:  # begun before: a run may have ended while it waited for a part
@@ -200,7 +200,7 @@ class ScreeningLoop(ClusterLoop):
                 versions[BEFORE] = versions.pop(AHEAD)
         self.changed = None
         if state[AT].any():
-            self.changed = self.places[: bring_near(ahead, w, self.places)].copy()
+            self.changed = self.positions[: bring_near(ahead, w, self.positions)].copy()
             self.unsent = None if self.unsent is None or len(self.unsent) else self.changed
         else:
             ahead[:] = w
@@ -214,7 +214,7 @@ class ScreeningLoop(ClusterLoop):
         if name not in self.versions:
             self.versions[name] = self.parts.version(self.state[name], self.unsent if name == AHEAD else None)
             if name == AHEAD:
-                self.unsent = self.places[:0]
+                self.unsent = self.positions[:0]
         return self.versions[name]
 
     def _visit_set(self, between: bool) -> None:

@@ -121,11 +121,11 @@ def worker_here() -> tuple[str, int, int | None]:
 
 @dataclass(frozen=True)
 class Weights:
-    """A version of w: its numbers, or those at ``places`` that differ from the version before it."""
+    """A version of w: its numbers, or those at ``positions`` that differ from the version before it."""
 
     version: int
     numbers: np.ndarray
-    places: np.ndarray | None = None
+    positions: np.ndarray | None = None
 
 
 def in_few_bytes(numbers: np.ndarray) -> np.ndarray:
@@ -147,7 +147,7 @@ def w_of(weights: dict[int, np.ndarray], sent: tuple[Weights, ...]) -> np.ndarra
             oldest = max((version for version in weights if version in versions), default=versions[0])
             w[:] = weights.get(oldest, sent[0].numbers)
         for one in sent[versions.index(oldest) + 1 :]:
-            w[one.places] = one.numbers
+            w[one.positions] = one.numbers
         weights[newest] = w
     return weights[newest]
 

@@ -34,7 +34,7 @@ BATCHES = 8  # of a reading
 FIRST = 1 / 256  # of the rows, the first batch of all; each is twice as large as the one before, until an eighth:
 # at alpha = 0 every row moves, after a 256th most of the easy ones do not
 GRADIENTS = 4  # nonzeros of a part for each number of a gradient, at least
-VERSIONS = 5  # copies of w beside the one that moves: two in the state, for places that differ, two that are sent
+VERSIONS = 5  # copies of w beside the one that moves: two in the state, for positions that differ, two that are sent
 
 
 def part_size(sizes: np.ndarray, most: int = LARGEST_PART) -> int:

@@ -53,7 +53,7 @@ from blocksvm.store.recipe import FACTORS, UNCHANGED, Recipe
 
 SMALLEST_MEMORY = 16_000_000
 SMALLEST_TABLE = 1_000_000  # bytes for each table of ids
-HOLDOUT_SALT = 0x686F6C646F7574  # the draw of held-out rows is another one than the draw of places
+HOLDOUT_SALT = 0x686F6C646F7574  # the draw of held-out rows is another one than the draw of positions
 LARGEST_EXPANSION = 6  # text is at most about this much larger than its compressed file, for the estimate of space
 OFFERS = ("duplicates", "dtype", "bits")  # settings of the recipe that messages may advise
 SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
@@ -134,7 +134,7 @@ def store_batches(batches: Iterable[RowBatch], store: str | Path, settings: Spli
 # settings of a store that all of its rows have in common, as the options are called
 COMMON = ("seed", "keep_order", "dtype", "normalize", "min_count", "top_features", "format", "bits", "duplicates",
           "idf", "scale")  # fmt: skip
-OF_PLACES = ("seed", "keep_order", "min_count")  # of these, what says nothing of what a feature's value is
+OF_POSITIONS = ("seed", "keep_order", "min_count")  # of these, what says nothing of what a feature's value is
 
 
 def settings_from(chosen: Mapping, **others) -> SplitSettings:
@@ -159,7 +159,7 @@ def settings_of_store(
     stored: dict = {name: getattr(recipe if hasattr(recipe, name) else saved, name, None) for name in COMMON}
     stored["keep_order"] = saved.order == "stored"
     if like:
-        stored |= {name: requested.get(name) for name in OF_PLACES}
+        stored |= {name: requested.get(name) for name in OF_POSITIONS}
     free = {"format"} if AUTO in (requested.get("format"), stored["format"]) else set()
     free |= {*OF_INPUTS, *OF_LINES}
     for name, value in (*requested.items(), *options.items()):

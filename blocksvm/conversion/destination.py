@@ -239,7 +239,7 @@ def _renumbered(
 ):  # fmt: skip
     """(row records, packed rows) of a bucket, in their final order and numbering.
 
-    new_index: of a position in the table of ids, -1 where it is dropped; new_label: of a place in the table of labels,
+    new_index: of a position in the table of ids, -1 where it is dropped; new_label: of one in the table of labels,
     None where labels are numbers; dtype: of spooled values; ones: all are 1; factors (d,): what the values of each
     feature are multiplied by, or None.
     """

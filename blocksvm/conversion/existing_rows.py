@@ -115,7 +115,7 @@ class ExistingRows:
             yield self.store.feature_ids(start, stop), names
 
     def write(self, writer: StoreWriter, new_label: np.ndarray | None, report: Callable[[int], None]) -> None:
-        """The rows into a writer.  new_label: of a place in the table of labels, as it was begun with ``labels``;
+        """The rows into a writer.  new_label: of a position in the table of labels, as it was begun with ``labels``;
         report(rows) is called as they are written."""
         store, done = self.store, 0
         repacked = self.ones and writer.value_dtype is not None

@@ -95,17 +95,17 @@ class StoreFactors:
     def ranked(self, table: IdTable, min_count: int, first: int, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
         """``table.ranking(min_count, first)`` of the features that have a factor, and keep it for those that are left,
         of ``n_rows`` rows."""
-        n, counts, places = len(table), table.counted(), None
+        n, counts, found = len(table), table.counted(), None
         if self.known is not None:
             find, parts = self.known.find, range(0, n, PIECE)
-            places = np.concatenate([np.empty(0, int), *(find(table.known[k : min(k + PIECE, n)]) for k in parts)])
-            counts[places < 0] = 0
+            found = np.concatenate([np.empty(0, int), *(find(table.known[k : min(k + PIECE, n)]) for k in parts)])
+            counts[found < 0] = 0
         order, new_index = table.ranking(min_count, first)
         if self.known is None:
             self.by_feature = self._counted(table, counts, order, n_rows)
             self.fingerprint = self._digest(table.known, order)
         else:
-            self.by_feature, self.fingerprint = self.known.by_feature[places[order]], self.known.fingerprint
+            self.by_feature, self.fingerprint = self.known.by_feature[found[order]], self.known.fingerprint
         return order, new_index
 
     def _counted(self, table: IdTable, counts: np.ndarray, order: np.ndarray, n_rows: int) -> np.ndarray:

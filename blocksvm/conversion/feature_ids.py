@@ -124,7 +124,7 @@ class IdTable:
 
     def ranking(self, min_count: int, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """(order, new_index): positions by falling count (ties: first seen first) of the ids that occur in at least
-        ``min_count`` rows; and for each position its rank, or -1.  The ``first`` ids keep their places before all
+        ``min_count`` rows; and for each position its rank, or -1.  The ``first`` ids keep their positions before all
         others.  Gives the slots and counts back."""
         counts = self.counted()
         order = by_falling_count(counts)
@@ -187,7 +187,7 @@ def gather_spans(text: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.nd
     """``text[first[k]:last[k]]`` for all k, one after the other."""
     bounds = np.append(0, np.cumsum(last - first))
     out = np.empty(int(bounds[-1]), np.uint8)
-    for a, b in runs(bounds, PIECE):  # each byte's place takes 8 bytes
+    for a, b in runs(bounds, PIECE):  # each byte's position takes 8 bytes
         ahead = np.repeat(first[a:b] - bounds[a:b], last[a:b] - first[a:b])
         out[bounds[a] : bounds[b]] = text[np.arange(bounds[a], bounds[b]) + ahead]
     return out

@@ -1,4 +1,4 @@
-"""The labels that a conversion meets: numbers as they are, strings and sets by their place in a table."""
+"""The labels that a conversion meets: numbers as they are, strings and sets by their position in a table."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class LabelTable:
     def __init__(self):
         self.kind: str | None = None
         self.members: str | None = None  # the kind of the members of sets
-        self.place: dict = {}
+        self.position: dict = {}
         self.n_bytes = 0
 
     def keep(self, labels: np.ndarray | CodedLabels) -> np.ndarray:
-        """(n,) float64: the labels themselves where they are numbers, else their places; nan for none.  Raises
+        """(n,) float64: the labels themselves where they are numbers, else their positions; nan for none.  Raises
         RowError where labels of two kinds meet."""
         if isinstance(labels, np.ndarray):
             known = np.flatnonzero(~np.isnan(labels))
@@ -56,9 +56,9 @@ class LabelTable:
             return float(label)
         if kind == SETS:
             label = self._set(label)
-        known = self.place.get(label)
+        known = self.position.get(label)
         if known is None:
-            known = self.place[label] = float(len(self.place))
+            known = self.position[label] = float(len(self.position))
             members = label if kind == SETS else (label,)
             self.n_bytes += LABEL_BYTES + sum(len(m.encode()) if isinstance(m, str) else 32 for m in members)
         return known
@@ -79,12 +79,12 @@ class LabelTable:
         self.kind = kind
 
     def sorted(self) -> tuple[tuple | None, np.ndarray | None]:
-        """(the labels rising, for each place of before its place among them), or (None, None): the labels are
+        """(the labels rising, for each position of before its position among them), or (None, None): the labels are
         numbers."""
         if self.kind in (None, NUMBERS):
             return None, None
-        labels = tuple(sorted(self.place))
+        labels = tuple(sorted(self.position))
         new = np.empty(len(labels))
-        for place, label in enumerate(labels):
-            new[int(self.place[label])] = place
+        for position, label in enumerate(labels):
+            new[int(self.position[label])] = position
         return labels, new

@@ -20,7 +20,7 @@ from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import damage_named, group, has, open_hdf5
 
 DEFAULT_MEMORY = 1_000_000_000
-LINE_BYTES, STRING_BYTES = 100, 120  # of a cell of a table as Python has it; of a string beside its text, and its place
+LINE_BYTES, STRING_BYTES = 100, 120  # of a cell of a table as Python has it; of a string beside its text
 
 
 @dataclass(frozen=True)

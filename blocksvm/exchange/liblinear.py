@@ -90,14 +90,14 @@ def read(path: Location, memory: int, piece_bytes: int = PIECE) -> Model:
         vectors = 1 if solver in REGRESSORS or (k == 2 and solver != CRAMMER_SINGER) else k
         biased = header["bias"] >= 0.0
         pieces = _pieces(path, file, line, piece_bytes)
-        places, values, last = _weights(path, pieces, vectors, (n + biased) * vectors, n * vectors, memory)
-    rows = places // vectors
+        positions, values, last = _weights(path, pieces, vectors, (n + biased) * vectors, n * vectors, memory)
+    rows = positions // vectors
     ids = np.unique(rows)
     ids = ids if len(ids) else np.zeros(1, np.int64)
     budget = Budget(memory)
-    budget.require("the model", 48 * len(places) + 24 * vectors * len(ids))
+    budget.require("the model", 48 * len(positions) + 24 * vectors * len(ids))
     weights = np.zeros((vectors, len(ids)))
-    weights[places % vectors, np.searchsorted(ids, rows)] = values
+    weights[positions % vectors, np.searchsorted(ids, rows)] = values
     intercept = header["bias"] * last if biased else np.zeros(vectors)
     multiclass = "crammer-singer" if solver == CRAMMER_SINGER and k > 2 else None
     classes = () if solver in REGRESSORS else tuple(sorted(map(float, labels)))
@@ -169,9 +169,9 @@ def _header_value(key: str, values: list[str]):
 def _weights(
     path: Location, pieces: Iterator[tuple[int, bytes]], vectors: int, total: int, plain: int, memory: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(places, values) of the nonzero weights among the first ``plain``, and the last ``vectors`` ones (of the constant
-    feature, where the total is larger)."""
-    places, nonzeros, last, done = [], [], np.zeros(vectors), 0
+    """(positions, values) of the nonzero weights among the first ``plain``, and the last ``vectors`` ones (of the
+    constant feature, where the total is larger)."""
+    positions, nonzeros, last, done = [], [], np.zeros(vectors), 0
     budget = Budget(memory)
     for first, text in pieces:
         values = _numbers(path, first, text)
@@ -179,7 +179,7 @@ def _weights(
             raise InputError(f"{path}: has more weights than its header says ({total:,}); name a whole model")
         plain_values = values[: max(0, plain - done)]
         there = np.flatnonzero(plain_values)
-        places.append(there + done)
+        positions.append(there + done)
         nonzeros.append(plain_values[there])
         constant = values[len(plain_values) :]
         at = done + len(plain_values) - plain
@@ -189,7 +189,7 @@ def _weights(
         budget.require("the next ones", 48 * len(values))
     if done < total:
         raise InputError(f"{path}: has {done:,} of {total:,} weights; it is cut short, name a whole model")
-    return np.concatenate(places or [np.empty(0, np.int64)]), np.concatenate(nonzeros or [np.empty(0)]), last
+    return np.concatenate(positions or [np.empty(0, np.int64)]), np.concatenate(nonzeros or [np.empty(0)]), last
 
 
 def _pieces(path: Location, file, line: int, n_bytes: int) -> Iterator[tuple[int, bytes]]:

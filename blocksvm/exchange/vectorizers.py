@@ -82,11 +82,11 @@ def _of_texts(
                                    preprocessor=methodcaller("translate", small), dtype=np.float64)  # fmt: skip
         hashing = HashingVectorizer(n_features=HASHES, alternate_sign=False, norm=None, **cut)
         everything.append((analyzers[kind], hashing))
-        places = np.flatnonzero(made_of == kind)
-        if len(places):
-            vocabulary = {names[place]: column for column, place in enumerate(places.tolist())}
+        positions = np.flatnonzero(made_of == kind)
+        if len(positions):
+            vocabulary = {names[position]: column for column, position in enumerate(positions.tolist())}
             known.append((analyzers[kind], CountVectorizer(vocabulary=vocabulary, **cut).fit([""])))
-            order.append(places)
+            order.append(positions)
     return _union(known), _union(everything), np.concatenate(order)
 
 

@@ -36,11 +36,11 @@ def names_of(path: Location, ids: np.ndarray) -> list[str]:
         for start in range(0, store.n_features, AT_ONCE):
             stop = min(start + AT_ONCE, store.n_features)
             ids_of_store = store.feature_ids(start, stop)
-            places = np.searchsorted(ids, ids_of_store)
-            known = (places < len(ids)) & (ids[np.minimum(places, len(ids) - 1)] == ids_of_store)
+            positions = np.searchsorted(ids, ids_of_store)
+            known = (positions < len(ids)) & (ids[np.minimum(positions, len(ids) - 1)] == ids_of_store)
             names_of_store = store.feature_names(start, stop)
             for k in np.flatnonzero(known).tolist():
-                names[places[k]] = names_of_store[k]
+                names[positions[k]] = names_of_store[k]
     return names
 
 

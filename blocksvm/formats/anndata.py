@@ -27,7 +27,7 @@ class H5ad(FileFormat):
         n_entries = max(1, n_bytes // (2 * ENTRY_BYTES))
         with opened(name, SPARED + 8 * (n_bytes if limit is None else max(n_bytes, limit.n_bytes)), n_entries) as table:
             labels = None if options.get("label") is None else table.labels(options["label"])
-            features, places = features_of(table, name)
+            features, positions = features_of(table, name)
             runs = table.stored(n_entries) if table.sparse else table.dense(n_entries)
             for first, _, lengths, columns, values in runs:
                 if len(columns) and not (0 <= columns.min() and columns.max() < table.n_columns):
@@ -35,7 +35,7 @@ class H5ad(FileFormat):
                 require_fit(int(lengths.max()), limit, name)
                 last = first + len(lengths)
                 own = np.full(last - first, np.nan) if labels is None else labels_of(labels(first, last))
-                yield SparseRows(lengths, places[columns], values, own, features), last / table.n_rows
+                yield SparseRows(lengths, positions[columns], values, own, features), last / table.n_rows
 
     @staticmethod
     def rows_of(payload: SparseRows, reading: ReaderOptions) -> SparseRows:
@@ -43,7 +43,7 @@ class H5ad(FileFormat):
 
 
 def features_of(table: AnnData, name: str) -> tuple[Features, np.ndarray]:
-    """The columns of X, and the place of each among them."""
+    """The columns of X, and the position of each among them."""
     words: list[bytes] = []
     for first, last in table.pieces(table.n_columns):
         names = table.names(first, last)
@@ -59,9 +59,9 @@ def features_of(table: AnnData, name: str) -> tuple[Features, np.ndarray]:
     again = np.flatnonzero(np.diff(features.ids) == 0)
     if len(again):
         raise InputError(f"{name}: var names {features.name(again[0])} twice; rename one (var_names_make_unique)")
-    places = np.empty(table.n_columns, np.int64)
-    places[rising] = np.arange(table.n_columns)
-    return features, places
+    positions = np.empty(table.n_columns, np.int64)
+    positions[rising] = np.arange(table.n_columns)
+    return features, positions
 
 
 def labels_of(column: np.ndarray | Words) -> np.ndarray | list:

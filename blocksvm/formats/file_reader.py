@@ -61,7 +61,7 @@ class SparseRows:
     """Rows as they were read: lengths (n,) int64 >= 0, ids (nnz,) int64, values (nnz,) float64, labels (n,) float64
     with nan or a list with None.
 
-    features: where they have names, all of them; ids are their places then, in 0 .. d - 1.
+    features: where they have names, all of them; ids are their positions then, in 0 .. d - 1.
     """
 
     lengths: np.ndarray

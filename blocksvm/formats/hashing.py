@@ -17,21 +17,21 @@ from blocksvm.kernels.hash_table import hash_rows
 
 
 class HashingReader:
-    """Rows of another reader with their ids hashed to 2^bits places: ``RowBatch.ids`` are the places, int32."""
+    """Rows of another reader with their ids hashed below 2^bits: ``RowBatch.ids`` are the hashes, int32."""
 
     def __init__(self, reader: Reader, reading: ReaderOptions):
         self.reader = reader
         self.recipe = reading.recipe
         self.cure = f" or raise {option('bits')}" if "bits" in reading.offers else ""
-        self.expansion = reader.expansion  # places lie where consumers count their positions in a table
+        self.expansion = reader.expansion  # hashes lie where consumers count their positions in a table
 
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         recipe = self.recipe
         batch = self.reader.parse(piece, buffer)
-        places = (buffer or ParseBuffer()).take("places", len(batch.ids), np.int32)
-        rows, largest = hash_rows(batch.indptr, batch.ids, batch.values, recipe.bits, recipe.l2, recipe.single, places)
+        hashes = (buffer or ParseBuffer()).take("hashes", len(batch.ids), np.int32)
+        rows, largest = hash_rows(batch.indptr, batch.ids, batch.values, recipe.bits, recipe.l2, recipe.single, hashes)
         nnz = batch.indptr[rows]
-        ids, values, largest = places[:nnz], batch.values[:nnz], max(batch.largest, largest)
+        ids, values, largest = hashes[:nnz], batch.values[:nnz], max(batch.largest, largest)
         batch = replace(batch, ids=ids, values=values, names=None, largest=largest)
         wrong = f"values that hashing adds up lie beyond {recipe.dtype}; scale the features{self.cure}"
         return batch.until(rows, wrong)

@@ -39,8 +39,8 @@ class Layout:
     """The columns of one file as kernels take them.
 
     numbers, words, lists, texts: positions of the columns of these roles; order: as of ``columns_to_rows``; ids (m,) of
-    the numbers' features; seeds (c,) of the words' hashes; static: the bytes 'column=' of all, then of lists; places:
-    column -> where its own lie.
+    the numbers' features; seeds (c,) of the words' hashes; static: the bytes 'column=' of all, then of lists;
+    positions: column -> where its own lie.
     """
 
     def __init__(self, columns: TableColumns):
@@ -58,7 +58,7 @@ class Layout:
         prefixes = [self.names[j].encode() + b"=" for j in used]
         ends = np.cumsum([0, *map(len, prefixes)])
         self.static = np.frombuffer(b"".join(prefixes), np.uint8)
-        self.places = {j: (a, b) for j, a, b in zip(used, ends[:-1].tolist(), ends[1:].tolist(), strict=True)}
+        self.positions = {j: (a, b) for j, a, b in zip(used, ends[:-1].tolist(), ends[1:].tolist(), strict=True)}
         self.ids = np.array([number_id(self.names[j]) for j in self.numbers], np.int64)
         self.seeds = {j: hash_of(self.names[j].encode(), CATEGORIES_GO_ON) for j in self.words + self.lists}
 
@@ -91,8 +91,8 @@ class RowMaker:
         self.words.ids[:m] = layout.ids
         self.words.names[: self.filled] = layout.static
         if m and named:
-            places = np.array([layout.places[j] for j in layout.numbers])
-            self.words.firsts[:m], self.words.lasts[:m] = places[:, 0], places[:, 1] - 1
+            positions = np.array([layout.positions[j] for j in layout.numbers])
+            self.words.firsts[:m], self.words.lasts[:m] = positions[:, 0], positions[:, 1] - 1
 
     def _make_room(self, n_words: int, n_bytes: int, kept: bool = True) -> None:
         sizes = n_words, n_words * self.named, n_words * self.named, n_bytes
@@ -111,13 +111,13 @@ class RowMaker:
         """(numbers of the words (c, n) of the cells of these columns, what ``cell_words`` says of missing ones); text:
         of cells of text, where words may say that one is missing."""
         c, n = cells.k, cells.n
-        places = np.array([self.layout.places[j] for j in columns], np.int64).reshape(c, 2)
-        n_bytes = (len(cells.text) + n * int(np.diff(places).sum())) if self.named else 0
+        positions = np.array([self.layout.positions[j] for j in columns], np.int64).reshape(c, 2)
+        n_bytes = (len(cells.text) + n * int(np.diff(positions).sum())) if self.named else 0
         self._make_room(self.n_words + c * n, self.filled + n_bytes)
         codes, looks = np.empty((c, n), np.int32), np.zeros((c, 2), np.int64)
         seeds = np.array([self.layout.seeds[j] for j in columns], np.uint64)
         self.n_words, self.filled = kernels.cell_words(
-            cells.text, cells.ends, text is not None, text.quote if text else NO_QUOTE, seeds, places, self.named,
+            cells.text, cells.ends, text is not None, text.quote if text else NO_QUOTE, seeds, positions, self.named,
             self.words, self.n_words, self.filled, self.recent, codes, looks,
         )  # fmt: skip
         return codes, looks

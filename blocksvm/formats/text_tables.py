@@ -389,7 +389,7 @@ class Table:
         and, where no header tells it, the number of columns."""
         options = self.chosen_of({key: value for key, value in requested.items() if value is not None})
         first_line = head.partition(b"\n")[0]
-        place = f"{shown_name(name)}:1: "
+        location = f"{shown_name(name)}:1: "
         dialect = self.dialect(options)
         try:
             if options["header"] == "auto":
@@ -406,11 +406,11 @@ class Table:
             looks = looks_of(head, columns, dialect, headed, bool(words))
             options[KINDS] = decided_kinds(columns, looks)
             if words is None:
-                place = f"{shown_name(name)}:"
+                location = f"{shown_name(name)}:"
                 words = are_words(looks.labels, words_by(options))
             options[WORDS] = words
         except InputError as error:
-            raise InputError(f"{place}{error}") from None
+            raise InputError(f"{location}{error}") from None
         return options
 
     @staticmethod

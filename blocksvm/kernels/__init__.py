@@ -68,7 +68,7 @@ def with_globals(function, name: str, **parts) -> FunctionType:
 
 
 def identity(part):
-    """What a part of a function is, for ``repr``: its value, or a function's place and what it encloses; a copy's name
+    """What a part of a function is, for ``repr``: its value, or where a function is and what it encloses; a copy's name
     tells what was put into it."""
     if not callable(part):
         return part

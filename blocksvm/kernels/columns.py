@@ -2,7 +2,7 @@
 
 w (d + 1, width) float64 has the weights of problem c in column c, and a feature's ``width`` numbers, of which some may
 belong to no problem and are 0, begin on a cache line of their own; of one problem the width is 1.  So a nonzero of a row
-costs a cache line for each eight problems, where k runs would fetch k lines from k places.  A *lane* is such a line, or
+costs a cache line for each eight problems, where k runs would fetch k lines from k lines.  A *lane* is such a line, or
 all of a width of 4; lane g has the columns from 8 g on.  live (t,) int32: the columns that are worked on; None:
 the only one there is.
 """
@@ -82,8 +82,8 @@ def add_scores(features, begin, n, values, codes, numbers, at, score, others):
     for k in range(n):
         if ahead > 0 and k + ahead < n:
             prefetch(w, np.uint64(features[begin + k + ahead]) * width + first)
-        place = np.uint64(features[begin + k]) * width + first
-        score = plus(score, value_in(values, codes, numbers, k, at), load(w, place))
+        position = np.uint64(features[begin + k]) * width + first
+        score = plus(score, value_in(values, codes, numbers, k, at), load(w, position))
     return score
 
 
@@ -116,8 +116,8 @@ def add_steps(features, begin, n, values, codes, numbers, at, step, others):
     """``w[feature_k] += value_k step`` over a run."""
     w, width, first, load = others
     for k in range(n):
-        place = np.uint64(features[begin + k]) * width + first
-        put(w, place, plus(load(w, place), value_in(values, codes, numbers, k, at), step))
+        position = np.uint64(features[begin + k]) * width + first
+        put(w, position, plus(load(w, position), value_in(values, codes, numbers, k, at), step))
     return step
 
 
@@ -301,11 +301,11 @@ def sparse_values(entries, ends, classes, weights, intercepts, out):
 
 
 @kernel
-def bring_near(near, w, places):
+def bring_near(near, w, positions):
     """Let ``near`` (size,) follow ``w`` (size,), both float64: where they differ by the root mean square of all
     differences that are not 0, or by more, it becomes w, rounded to float32.  The others add up until their turn comes
-    (Stich, Cordonnier, Jaggi, Sparsified SGD with memory, NeurIPS 2018).  Returns how many have changed, whose places,
-    rising, are the first of ``places`` (size,) int."""
+    (Stich, Cordonnier, Jaggi, Sparsified SGD with memory, NeurIPS 2018).  Returns how many have changed, whose positions,
+    rising, are the first of ``positions`` (size,) int."""
     n, squares = 0, 0.0
     for j in range(w.shape[0]):
         difference = w[j] - near[j]
@@ -318,6 +318,6 @@ def bring_near(near, w, places):
             value = np.float64(np.float32(w[j])) if abs(w[j]) <= LARGEST else w[j]
             if value != near[j]:
                 near[j] = value
-                places[n_changed] = j
+                positions[n_changed] = j
                 n_changed += 1
     return n_changed

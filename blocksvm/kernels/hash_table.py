@@ -10,12 +10,12 @@ from blocksvm.kernels.rows import prefetch
 
 LARGEST_COUNT = np.uint32(0xFFFFFFFF)
 BATCH = 128  # ids looked up together
-# Of a row's slots, when its ids are hashed: so many that two places seldom share one, which the processor could not
+# Of a row's slots, when its ids are hashed: so many that two hashes seldom share one, which the processor could not
 # foretell, as long as they stay in the second-level cache.
 FEWEST_SLOTS, SLOTS_AN_ENTRY, MOST_CACHED = 1 << 15, 16, 1 << 16
-MOST_COUNTED = 1 << 30  # a row adds at most as many places, so that int32 holds the number of each
+MOST_COUNTED = 1 << 30  # a row adds at most as many hashes, so that int32 holds the number of each
 AHEAD = 24  # how many ids ahead a slot is asked for when the slots are rebuilt
-PLACES_AHEAD = 64  # how many places ahead what is known of one is asked for when they are numbered
+ENTRIES_AHEAD = 64  # how many hashes ahead what is known of one is asked for when they are numbered
 
 
 @inlined
@@ -115,7 +115,7 @@ def count_small(ids, start, small, known, n_known, positions):
     """
     last = ids.shape[0] - 1
     for k in range(start, ids.shape[0]):
-        prefetch(small, ids[min(k + PLACES_AHEAD, last)])
+        prefetch(small, ids[min(k + ENTRIES_AHEAD, last)])
         i = np.uint64(ids[k])
         if i >= np.uint64(small.shape[0]):
             return k, n_known
@@ -132,29 +132,29 @@ def count_small(ids, start, small, known, n_known, positions):
 
 
 @kernel
-def find_small(ids, places, positions):
-    """``places[ids[k]]``, both int32, and -1 for an id beyond them."""
+def find_small(ids, table, positions):
+    """``table[ids[k]]``, both int32, and -1 for an id beyond them."""
     last = ids.shape[0] - 1
     for k in range(ids.shape[0]):
-        prefetch(places, ids[min(k + PLACES_AHEAD, last)])
+        prefetch(table, ids[min(k + ENTRIES_AHEAD, last)])
         i = np.uint64(ids[k])
-        positions[k] = places[i] if i < np.uint64(places.shape[0]) else np.int32(-1)
+        positions[k] = table[i] if i < np.uint64(table.shape[0]) else np.int32(-1)
 
 
 @kernel
-def hash_ids(ids, bits, places):
-    """Each id's place (int32) among 2^bits, by a hash of it."""
+def hash_ids(ids, bits, hashes):
+    """Each id's hash (int32) below 2^bits."""
     shift = np.uint64(64 - bits)
     for k in range(ids.shape[0]):
-        places[k] = np.int32(scramble(np.uint64(ids[k])) >> shift)
+        hashes[k] = np.int32(scramble(np.uint64(ids[k])) >> shift)
 
 
 @kernel
-def hash_rows(indptr, ids, values, bits, l2, single, places, most_counted=MOST_COUNTED):
-    """Hash each row's ids to 2^bits places (int32), and join the entries that meet there, in place: where the first
+def hash_rows(indptr, ids, values, bits, l2, single, hashes, most_counted=MOST_COUNTED):
+    """Hash each row's ids below 2^bits (int32), and join the entries that meet there, in place: where the first
     stands, with the sum of their values.
 
-    indptr (rows + 1,) shrinks with the rows, values (nnz,) float64 and places lie as they are then.  Of a row in which
+    indptr (rows + 1,) shrinks with the rows, values (nnz,) float64 and hashes lie as they are then.  Of a row in which
     entries met, l2 divides the values by their norm again and single rounds them to float32; zeros are dropped from it.
     Returns (row, largest ||x||^2 of those rows): a row before the last is one whose sums are not finite.
     """
@@ -167,7 +167,7 @@ def hash_rows(indptr, ids, values, bits, l2, single, places, most_counted=MOST_C
     while n_slots < 2 * longest or n_slots < min(SLOTS_AN_ENTRY * longest, MOST_CACHED):
         n_slots *= 2
     last_slot = np.uint64(n_slots - 1)
-    # A slot holds the number of a place's entry, counted from ``base``.  Numbers only rise, so what older rows left is
+    # A slot holds the number of a hash's entry, counted from ``base``.  Numbers only rise, so what older rows left is
     # less than that of the row's first entry.
     slots = np.full(n_slots, -1, np.int32)
     base = 0
@@ -181,16 +181,16 @@ def hash_rows(indptr, ids, values, bits, l2, single, places, most_counted=MOST_C
         first = filled - base
         offset, begin, n = np.uint64(filled), np.uint64(start), np.uint64(stop - start)
         for j in range(n):  # several at once
-            places[offset + j] = np.int32(scramble(np.uint64(ids[begin + j])) >> shift)
+            hashes[offset + j] = np.int32(scramble(np.uint64(ids[begin + j])) >> shift)
         if filled < start:
             for j in range(n):
                 values[offset + j] = values[begin + j]
         met = False
         for j in range(n):
-            place = places[offset + j]
-            s = np.uint64(place) & last_slot
+            hashed = hashes[offset + j]
+            s = np.uint64(hashed) & last_slot
             entry = np.int64(slots[s])
-            while entry >= first and places[base + entry] != place:
+            while entry >= first and hashes[base + entry] != hashed:
                 s = (s + np.uint64(1)) & last_slot
                 entry = np.int64(slots[s])
             if entry >= first:
@@ -199,12 +199,12 @@ def hash_rows(indptr, ids, values, bits, l2, single, places, most_counted=MOST_C
             else:
                 slots[s] = filled - base
                 if met:
-                    places[filled] = place
+                    hashes[filled] = hashed
                     values[filled] = values[offset + j]
                 filled += 1
         if met:
             joined = filled
-            filled, square = close_joined(places, values, base + first, joined, l2, single)
+            filled, square = close_joined(hashes, values, base + first, joined, l2, single)
             base -= joined - filled  # sums of 0 are gone, their numbers stay behind
             if not square < np.inf:
                 return r, largest
@@ -215,7 +215,7 @@ def hash_rows(indptr, ids, values, bits, l2, single, places, most_counted=MOST_C
 
 
 @inlined
-def close_joined(places, values, start, stop, l2, single):
+def close_joined(hashes, values, start, stop, l2, single):
     """Scale, round and clean one row of sums: (new stop, ||x||^2, not finite where a value is not)."""
     norm = 1.0
     if l2:
@@ -230,7 +230,7 @@ def close_joined(places, values, start, stop, l2, single):
         if single:
             v = float(np.float32(v))
         if v != 0.0:
-            places[filled] = places[k]
+            hashes[filled] = hashes[k]
             values[filled] = v
             filled += 1
             total += v * v
@@ -238,22 +238,22 @@ def close_joined(places, values, start, stop, l2, single):
 
 
 @kernel
-def add_places(places, numbers, known, n_known):
-    """``places[k]``, int32, becomes its number: those that are new are numbered as they come after the ``n_known`` of
-    before.  numbers (d,) int32: of each place its number + 1, or 0; known (d + 1,) int32: the place of each number,
+def number_new(hashes, numbers, known, n_known):
+    """``hashes[k]``, int32, becomes its number: those that are new are numbered as they come after the ``n_known`` of
+    before.  numbers (d,) int32: of each hash its number + 1, or 0; known (d + 1,) int32: the hash of each number,
     and after them anything.  Returns how many there are."""
-    last = places.shape[0] - 1
-    for k in range(places.shape[0]):
-        prefetch(numbers, places[min(k + PLACES_AHEAD, last)])
-        place = np.uint64(places[k])
-        number = np.int64(numbers[place])
-        # whether a place is new cannot be foretold: so what is written for a new one is written for all of them
+    last = hashes.shape[0] - 1
+    for k in range(hashes.shape[0]):
+        prefetch(numbers, hashes[min(k + ENTRIES_AHEAD, last)])
+        hashed = np.uint64(hashes[k])
+        number = np.int64(numbers[hashed])
+        # whether a hash is new cannot be foretold: so what is written for a new one is written for all of them
         new = number == 0
-        known[np.uint64(n_known)] = places[k]
+        known[np.uint64(n_known)] = hashes[k]
         n_known += new
         number = n_known if new else number
-        numbers[place] = number
-        places[k] = number - 1
+        numbers[hashed] = number
+        hashes[k] = number - 1
     return n_known
 
 
@@ -262,16 +262,16 @@ def count_numbers(numbers, counts):
     """Add to counts (m,) uint32 how often each of ``numbers`` (n,) int32 below m occurs."""
     last = numbers.shape[0] - 1
     for k in range(numbers.shape[0]):
-        prefetch(counts, numbers[min(k + PLACES_AHEAD, last)])
+        prefetch(counts, numbers[min(k + ENTRIES_AHEAD, last)])
         counts[np.uint64(numbers[k])] += np.uint32(1)
 
 
 @kernel
-def renumber(numbers, places):
-    """``places[k]`` becomes ``numbers[places[k]]``, both int32."""
-    for k in range(places.shape[0]):
-        prefetch(numbers, places[min(k + PLACES_AHEAD, places.shape[0] - 1)])
-        places[k] = numbers[np.uint64(places[k])]
+def renumber(numbers, positions):
+    """``positions[k]`` becomes ``numbers[positions[k]]``, both int32."""
+    for k in range(positions.shape[0]):
+        prefetch(numbers, positions[min(k + ENTRIES_AHEAD, positions.shape[0] - 1)])
+        positions[k] = numbers[np.uint64(positions[k])]
 
 
 @kernel

@@ -33,10 +33,10 @@ def columns_of(indptr, indices, values, first, owner, held):
         first[j] += first[j - 1]
     for i in range(len(indptr) - 1):
         for k in range(indptr[i], indptr[i + 1]):
-            place = first[indices[k] + 1]
-            owner[place] = i
-            held[place] = value_at(values, k)
-            first[indices[k] + 1] = place + 1
+            position = first[indices[k] + 1]
+            owner[position] = i
+            held[position] = value_at(values, k)
+            first[indices[k] + 1] = position + 1
 
 
 @inlined

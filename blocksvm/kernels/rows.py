@@ -60,8 +60,8 @@ def ask_for(typingctx, array, index):
         array_type = signature.args[0]
         view = context.make_array(array_type)(context, builder, args[0])
         index = context.cast(builder, args[1], signature.args[1], types.intp)
-        place = [index] + [ir.Constant(index.type, 0)] * (array_type.ndim - 1)
-        pointer = cgutils.get_item_pointer(context, builder, array_type, view, place, wraparound=False)
+        position = [index] + [ir.Constant(index.type, 0)] * (array_type.ndim - 1)
+        pointer = cgutils.get_item_pointer(context, builder, array_type, view, position, wraparound=False)
         byte_pointer = ir.IntType(8).as_pointer()
         word = ir.IntType(32)
         function_type = ir.FunctionType(ir.VoidType(), [byte_pointer, word, word, word])
@@ -135,7 +135,7 @@ def counts_of(longs, at):
 
 
 @inlined
-def place_of_values(at, n_hot, n_cold, count, size):
+def offsets_of_values(at, n_hot, n_cold, count, size):
     """(codes, numbers): where the codes and the values, of 4 or 8 bytes (``size``; 0: none), of the row at word ``at``
     begin, in their elements."""
     codes = np.uint64(HEADER) * (at + np.uint64(1)) + np.uint64(4) * n_cold + np.uint64(2) * n_hot
@@ -145,7 +145,7 @@ def place_of_values(at, n_hot, n_cold, count, size):
 
 
 @inlined
-def places_of(indptr, longs, values, i):
+def offsets_of(indptr, longs, values, i):
     """(n_hot, n_cold, count, cold, hot, codes, numbers): of packed row i what ``counts_of`` has, and where the arrays of it
     begin, each in elements of its own type."""
     at = np.uint64(indptr[i])
@@ -154,7 +154,7 @@ def places_of(indptr, longs, values, i):
     hot = np.uint64(2) * (cold + n_cold)
     codes = numbers = np.uint64(0)
     if values is not None:
-        codes, numbers = place_of_values(at, n_hot, n_cold, count, np.uint64(values.itemsize))
+        codes, numbers = offsets_of_values(at, n_hot, n_cold, count, np.uint64(values.itemsize))
     return n_hot, n_cold, count, cold, hot, codes, numbers
 
 
@@ -228,7 +228,7 @@ def prefetch_weights(entries, w, row, run):
 def ask_for_weights(indptr, indices, longs, shorts, w, row, run, width, first, limit):
     """``prefetch_weights`` for those at ``width`` times a feature's number + ``first``, in the cache below ``limit``."""
     if longs is not None:
-        n_hot, n_cold, _, cold, hot, _, _ = places_of(indptr, longs, None, row)
+        n_hot, n_cold, _, cold, hot, _, _ = offsets_of(indptr, longs, None, row)
         for k in range(cold, cold + n_cold):
             prefetch(w, np.int64(longs[k]) * width + first)
         k = hot + n_hot
@@ -270,7 +270,7 @@ def over_runs_of(indptr, indices, values, longs, shorts, codes, i, act, z, other
         start = np.uint64(indptr[i])
         z = act(indices, start, np.uint64(indptr[i + 1]) - start, values, None, np.uint64(1), start, z, others)
     if longs is not None:
-        n_hot, n_cold, count, cold, hot, at, numbers = places_of(indptr, longs, values, i)
+        n_hot, n_cold, count, cold, hot, at, numbers = offsets_of(indptr, longs, values, i)
         if count > 1:
             z = act(shorts, hot, n_hot, values, codes, numbers, at, z, others)
             z = act(longs, cold, n_cold, values, codes, numbers, at + n_hot, z, others)

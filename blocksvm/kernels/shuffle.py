@@ -1,6 +1,6 @@
 """Keyed random orders and the moving of rows: all of it arithmetic on keys, so that a seed means one order.
 
-A row's place in a store is hash(seed, its number); an order of visits is a permutation keyed by
+A row's position in a store is hash(seed, its number); an order of visits is a permutation keyed by
 (seed, outer iteration, visit, pass).  Nothing here depends on time, threads or memory.
 """
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined, inlined_views, kernel
 from blocksvm.kernels.hash_table import scramble
-from blocksvm.kernels.rows import places_of, prefetch, prefetch_entries, value_at
+from blocksvm.kernels.rows import offsets_of, prefetch, prefetch_entries, value_at
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 LOWER = np.uint64(0xFFFFFFFF)
@@ -162,12 +162,12 @@ def renumber_rows(entries, order, new_index, out_lengths, out_indices, out_value
         n = np.int64(0)  # not a constant, for which sort_keys would be compiled once more
         ascending = True
         if t + 1 < order.shape[0]:
-            _, n_next, _, first, _, _, _ = places_of(indptr, longs, None, order[t + 1])
+            _, n_next, _, first, _, _, _ = offsets_of(indptr, longs, None, order[t + 1])
             for k in range(n_next):
                 prefetch(new_index, longs[first + k])
         if t + 4 < order.shape[0]:
             prefetch_entries(indptr, None, None, longs, order[t + 4])
-        _, n_stored, count, first, _, codes, numbers = places_of(indptr, longs, values, order[t])
+        _, n_stored, count, first, _, codes, numbers = offsets_of(indptr, longs, values, order[t])
         for k in range(n_stored):
             j = new_index[longs[first + k]]
             if j >= 0:

@@ -102,7 +102,7 @@ else:
 def find_separators(text, begin, end, positions, n):
     """Append to ``positions[:n]`` (int64) the positions of separators from ``begin`` on: (the position to go on at, n).
 
-    Stops at ``end``, or where fewer than 128 places are left.
+    Stops at ``end``, or where fewer than 128 positions are left.
     """
     most = positions.shape[0] - 128
     p = begin

@@ -26,13 +26,13 @@ def largest_contributions(entries, w, width, classes, features, contributions):
             size = abs(term)
             if size == 0.0 or (found == n and size <= abs(contributions[i, n - 1])):
                 continue
-            place = min(found, n - 1)
-            while place > 0 and abs(contributions[i, place - 1]) < size:
-                features[i, place] = features[i, place - 1]
-                contributions[i, place] = contributions[i, place - 1]
-                place -= 1
-            features[i, place] = indices[k]
-            contributions[i, place] = term
+            position = min(found, n - 1)
+            while position > 0 and abs(contributions[i, position - 1]) < size:
+                features[i, position] = features[i, position - 1]
+                contributions[i, position] = contributions[i, position - 1]
+                position -= 1
+            features[i, position] = indices[k]
+            contributions[i, position] = term
             found = min(found + 1, n)
         features[i, found:] = -1
         contributions[i, found:] = 0.0

@@ -81,8 +81,8 @@ def sets_of(values: np.ndarray, ranks: bool) -> np.ndarray:
 def misordered(values: np.ndarray, member: np.ndarray) -> np.ndarray:
     """(n,) int64: of each row the pairs of a label in its set and one outside whose decision values (n, k) do not put
     the first above the second; member (n, k) bool."""
-    rows, places = np.nonzero(member)
-    outside, own = np.where(member, -np.inf, values), values[rows, places]
+    rows, positions = np.nonzero(member)
+    outside, own = np.where(member, -np.inf, values), values[rows, positions]
     wrong, step = np.zeros(len(values), np.int64), rows_of_piece(values.shape[1])
     for start in range(0, len(rows), step):
         part = slice(start, start + step)

@@ -25,8 +25,8 @@ BIAS = "(bias)"
 
 
 class Contributions(NamedTuple):
-    """The largest contributions of consecutive rows: features (m, n) int64 by their places, -1 where there are fewer,
-    values (m, n) float64; bias (m,) float64, that of the constant feature."""
+    """The largest contributions of consecutive rows: features (m, n) int64 by their positions, -1 where there are
+    fewer, values (m, n) float64; bias (m,) float64, that of the constant feature."""
 
     features: np.ndarray
     values: np.ndarray
@@ -122,11 +122,11 @@ def strongest(path: str | Location, n: int) -> list[tuple[object, list[WeightedF
         named = has(features, "names")
         for c, label in enumerate(each):
             if model.meta.sparse is not None:
-                places, w = model.weights[c].indices, model.weights[c].data
+                positions, w = model.weights[c].indices, model.weights[c].data
             else:
-                places, w = np.arange(len(model.feature_ids)), np.atleast_2d(model.weights)[c]
+                positions, w = np.arange(len(model.feature_ids)), np.atleast_2d(model.weights)[c]
             largest = [k for k in np.argsort(-np.abs(w), kind="stable")[:n].tolist() if w[k] != 0.0]
-            names = [read_names(features, j, j + 1)[0] if named else "" for j in places[largest].tolist()]
-            ids, weights = model.feature_ids[places[largest]].tolist(), w[largest].tolist()
+            names = [read_names(features, j, j + 1)[0] if named else "" for j in positions[largest].tolist()]
+            ids, weights = model.feature_ids[positions[largest]].tolist(), w[largest].tolist()
             found.append((label, [WeightedFeatures(*one) for one in zip(ids, names, weights, strict=True)]))
     return found

@@ -29,7 +29,7 @@ RANK_BITS = 20
 RANK_BYTES = 2 * 8 << RANK_BITS
 RANK_ERROR = 5e-5  # of the area under the curve: a larger one is shown
 # what merge does not add up
-SETTLED = ("labels", "costs", "link", "bits", "tops", "place", "ranks", "mean", "scatter", "with_target")
+SETTLED = ("labels", "costs", "link", "bits", "tops", "position", "ranks", "mean", "scatter", "with_target")
 
 
 def merge(mine: Any, others: Any) -> None:
@@ -113,7 +113,7 @@ class RealMeasures:
         ]
 
 
-def places_of(values: np.ndarray, bits: int) -> np.ndarray:
+def bins_of(values: np.ndarray, bits: int) -> np.ndarray:
     """(n,) int64: the upper ``bits`` of the float32 of values, as numbers that rise with them."""
     with np.errstate(over="ignore"):
         pattern = (values + 0.0).astype(np.float32).view(np.int32)
@@ -131,9 +131,9 @@ class RankCurve:
         self.counts = np.zeros((2, 1 << bits), np.int64)
 
     def count(self, values: np.ndarray, positive: np.ndarray) -> None:
-        places = places_of(values, self.bits)
+        positions = bins_of(values, self.bits)
         for counts, chosen in zip(self.counts, (~positive, positive), strict=True):
-            np.add.at(counts, places[chosen], 1)
+            np.add.at(counts, positions[chosen], 1)
 
     def area(self) -> tuple[float, float] | None:
         """(area, error), or None where there are no rows of one of the classes."""
@@ -159,10 +159,10 @@ class Probabilities:
         self.rows = 0
         self.log_loss = self.brier = 0.0
 
-    def count(self, probabilities: np.ndarray, places: np.ndarray) -> None:
-        """probabilities (n, k) of the labels, places (n,) of each row's own among them."""
+    def count(self, probabilities: np.ndarray, positions: np.ndarray) -> None:
+        """probabilities (n, k) of the labels, positions (n,) of each row's own among them."""
         n, k = probabilities.shape
-        likelihood = probabilities[np.arange(n), places]
+        likelihood = probabilities[np.arange(n), positions]
         self.rows += n
         self.log_loss -= float(np.log(np.clip(likelihood, EPSILON, 1.0 - EPSILON)).sum())
         if k == 2:
@@ -212,26 +212,26 @@ class ClassMeasures(ByClass):
         codes, there = self.labels.codes(scores.labels), has_label(scores.labels)
         known = there & (codes != self.labels.unknown)
         others = there & ~known
-        places = (codes[known] + 1) // 2 if self.labels.binary else codes[known]
+        positions = (codes[known] + 1) // 2 if self.labels.binary else codes[known]
         k = len(self.right)
         self.rows += len(there)
         self.labelled += int(there.sum())
         self.others += int(others.sum())
         self.predicted += np.bincount(scores.classes[there], minlength=k)
-        self.true += np.bincount(places, minlength=k)
-        self.right += np.bincount(places[places == scores.classes[known]], minlength=k)
+        self.true += np.bincount(positions, minlength=k)
+        self.right += np.bincount(positions[positions == scores.classes[known]], minlength=k)
         if self.costs is not None:
-            self.cost += float(self.costs[places, scores.classes[known]].sum())
+            self.cost += float(self.costs[positions, scores.classes[known]].sum())
         if others.any() and len(self.other_labels) <= SHOWN:
             self.other_labels.update(list(dict.fromkeys(scores.labels[others].tolist()))[: SHOWN + 1])
         if self.labels.binary and scores.values is not None:
-            values, positive = scores.values[known], places == 1
+            values, positive = scores.values[known], positions == 1
             if self.curve is not None:
                 self.curve.count(values, positive)
             if self.probabilities is not None:
-                self.probabilities.count(self.link(values), places)
+                self.probabilities.count(self.link(values), positions)
         elif self.probabilities is not None and scores.values is not None:
-            self.probabilities.count(self.link(scores.values[known]), places)
+            self.probabilities.count(self.link(scores.values[known]), positions)
 
     @property
     def mean_cost(self) -> float:
@@ -294,7 +294,7 @@ class SetMeasures(ByClass):
         self.ranking_loss = 0.0
         self.tops = [n for n in TOPS if n <= len(labels)]
         self.in_top, self.recalled, self.with_label = {n: 0 for n in self.tops}, {n: 0.0 for n in self.tops}, 0
-        self.place = {label: c for c, label in enumerate(self.labels)}
+        self.position = {label: c for c, label in enumerate(self.labels)}
         super().__init__(len(labels))
         self.rows = self.labelled = self.exact = self.unknown = 0
 
@@ -306,7 +306,7 @@ class SetMeasures(ByClass):
         true = np.zeros((len(there), len(self.labels)), bool)
         others = np.zeros(len(there), np.int64)
         for row, (_, row_labels) in enumerate(there):
-            known = [self.place[label] for label in row_labels if label in self.place]
+            known = [self.position[label] for label in row_labels if label in self.position]
             true[row, known] = True
             others[row] = len(row_labels) - len(known)
         values = scores.values[[i for i, _ in there]]

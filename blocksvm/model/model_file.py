@@ -97,9 +97,9 @@ def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
     """Ids (int64) as a model's features are named: their hashes, or (bits None) the ids themselves."""
     if bits is None:
         return ids
-    places = np.empty(len(ids), np.int32)
-    hash_ids(np.ascontiguousarray(ids, dtype=np.int64), bits, places)
-    return places.astype(np.int64)
+    hashes = np.empty(len(ids), np.int32)
+    hash_ids(np.ascontiguousarray(ids, dtype=np.int64), bits, hashes)
+    return hashes.astype(np.int64)
 
 
 def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False, ranks: bool = False) -> np.ndarray:
@@ -124,8 +124,8 @@ class Model:
     certificate, versions.  Of k > 2 classes: weights (k, d), intercept (k,), labels the k classes, rising; the
     same where rows have sets of k labels.  Of a model that keeps its weights one by one a scipy.sparse.csr_matrix of
     (k, d), k = 1 for two classes; ``dense`` is an array (k, d) in any case.  support: of a machine with a kernel, the
-    rows that it stands on, whose indices are places in feature_ids; the weights are then 0.  rows: those that a model
-    without a file was trained on; folder: where the file of one of a table or texts in memory is, as long as this is.
+    rows that it stands on, whose indices are positions in feature_ids; the weights are then 0.  rows: those that a
+    model without a file was trained on; folder: of the file of one of a table or texts in memory, as long as this is.
 
         >>> model = blocksvm.load_model("model.h5")
         >>> model
@@ -249,12 +249,12 @@ class Model:
             hashes, column = np.unique(hashed(np.arange(X.shape[1]), self.bits), return_inverse=True)
             X = (X @ _summing(column, len(hashes))).tocsr()
             there = np.minimum(np.searchsorted(hashes, self.feature_ids), len(hashes) - 1)
-            places = np.where(hashes[there] == self.feature_ids, there, -1)
+            positions = np.where(hashes[there] == self.feature_ids, there, -1)
         else:
-            places = np.where(self.feature_ids < X.shape[1], self.feature_ids, -1)
+            positions = np.where(self.feature_ids < X.shape[1], self.feature_ids, -1)
         entries = Entries(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64))
         values = np.full((1, X.shape[0]), float(self.intercept))
-        Expansion.of(support, places, X.shape[1]).complete(entries, values)
+        Expansion.of(support, positions, X.shape[1]).complete(entries, values)
         return values[0]
 
     def predict(self, X) -> np.ndarray:
@@ -357,7 +357,7 @@ def model_feature_ids(path: str | Location) -> np.ndarray:
 def load_model(path: str | Location, loss=None) -> Model:
     """Open a model made by ``blocksvm train``; InputError where it is not one or is damaged.
 
-    loss: of a model whose loss is outside the package, its place, whose code may then run, or the loss itself, for
+    loss: of a model whose loss is outside the package, its name, whose code may then run, or the loss itself, for
     probabilities."""
     by_user(loss=None if loss is None else check_loss(loss))
     with open_hdf5(path, "model") as file, damage_named(file):

@@ -25,7 +25,7 @@ def number_lines(numbers: np.ndarray) -> Iterator[str]:
 def label_lines(
     labels: Sequence, classes: np.ndarray, values: Any, sets: bool = False, ranks: bool = False
 ) -> Iterator[str]:
-    """Of the labels at these places (n,) among ``labels``; sets: of the sets that decision values (n, k) predict."""
+    """Of the labels at these positions (n,) among ``labels``; sets: of the sets that decision values (n, k) predict."""
     step = max(1, AT_ONCE // len(labels)) if sets else AT_ONCE
     lines = [label_text(label) + "\n" for label in labels]
     for start in range(0, len(classes), step):

@@ -402,12 +402,12 @@ class StoreScorer(Scorer):
         def take(rows: ScoredRows) -> None:
             """Each row to its place, which no other has."""
             self.coverage.count(rows.n_entries, rows.n_unknown)
-            places = np.searchsorted(sources, rows.source)
-            labels[places], classes[places] = rows.label, rows.classes
+            targets = np.searchsorted(sources, rows.source)
+            labels[targets], classes[targets] = rows.label, rows.classes
             if all_values is not None:
-                all_values[places] = rows.values
+                all_values[targets] = rows.values
             for array, of_rows in zip(explained, rows.contributions or (), strict=False):
-                array[places] = of_rows
+                array[targets] = of_rows
 
         score_chunks(range(len(store.chunks)), low, high, take)
         step = rows_of_piece(k + 2 * n)

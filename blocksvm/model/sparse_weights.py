@@ -1,7 +1,7 @@
 """Weights that a model keeps one by one: of many classes, and where small ones are left out.
 
 /sparse    ends int64 (k,), features int32 and values float64 (m,): class c has the weights ends[c - 1] .. ends[c] - 1,
-           of features by their places in /features, rising, d for the constant one
+           of features by their positions in /features, rising, d for the constant one
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from blocksvm.store.arrays import read_array, read_range, write_array, write_arr
 from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import create_group, group
 
-PLACES, WEIGHTS, ENDS = np.dtype(np.int32), np.dtype(np.float64), np.dtype(np.int64)
+POSITIONS, WEIGHTS, ENDS = np.dtype(np.int32), np.dtype(np.float64), np.dtype(np.int64)
 ENTRY_BYTES, BY_FEATURE_BYTES = 30, 12  # of a weight while it is read and put in its place, and there
 
 
@@ -36,16 +36,16 @@ class Kept:
 def kept_of(w: np.ndarray, least: float) -> Kept:
     """Of w (k, d + 1) the weights of at least this size, and that of the constant feature; none that are 0."""
 
-    def places(c: int) -> np.ndarray:
+    def positions(c: int) -> np.ndarray:
         kept = np.abs(w[c]) >= least if least > 0.0 else w[c] != 0.0
         kept[-1] = w[c, -1] != 0.0
         return np.flatnonzero(kept)
 
-    ends = np.cumsum([len(places(c)) for c in range(len(w))])
+    ends = np.cumsum([len(positions(c)) for c in range(len(w))])
 
     def part(name: str, start: int, stop: int) -> np.ndarray:
         first, last = np.searchsorted(ends, [start, stop - 1], side="right").tolist()
-        found = [(c, places(c)) for c in range(first, last + 1)]
+        found = [(c, positions(c)) for c in range(first, last + 1)]
         begin = int(ends[first]) - len(found[0][1])
         arrays = [own if name == "features" else w[c, own] for c, own in found]
         return np.concatenate(arrays)[start - begin : stop - begin]
@@ -63,7 +63,7 @@ def kept_in(files: list[h5py.File]) -> Kept:
         for file, begin, end in zip(files, begins[:-1].tolist(), begins[1:].tolist(), strict=True):
             low, high = max(start, begin), min(stop, end)
             if low < high:
-                dtype = PLACES if name == "features" else WEIGHTS
+                dtype = POSITIONS if name == "features" else WEIGHTS
                 pieces.append(read_range(group(file, "sparse"), name, dtype, low - begin, high - begin))
         return np.concatenate(pieces)
 
@@ -75,7 +75,7 @@ def write_sparse(file: h5py.File, kept: Kept) -> bytes:
     arrays, n = create_group(file, "sparse"), int(kept.ends[-1])
     digests = [
         write_array(arrays, name, n, dtype, lambda start, stop, name=name: kept.part(name, start, stop))
-        for name, dtype in (("features", PLACES), ("values", WEIGHTS))
+        for name, dtype in (("features", POSITIONS), ("values", WEIGHTS))
     ]
     return b"".join([*digests, write_arrays(arrays, {"ends": kept.ends})])
 
@@ -85,7 +85,7 @@ def read_sparse(file: h5py.File, meta: ModelMeta) -> sparse.csr_matrix:
     assert meta.sparse is not None
     arrays, m, k = group(file, "sparse"), meta.sparse.n_weights, meta.n_vectors
     ends = np.append(0, read_array(arrays, "ends", ENDS, k))
-    features = read_array(arrays, "features", PLACES, m)
+    features = read_array(arrays, "features", POSITIONS, m)
     values = read_array(arrays, "values", WEIGHTS, m)
     sound = ends[-1] == m and (np.diff(ends) >= 0).all() and np.isfinite(values).all()
     if not sound or (m and not (0 <= features.min() and features.max() <= meta.n_features)):

@@ -306,7 +306,7 @@ class ExactSolver(RowSolver):
         X = scipy.sparse.hstack([rows, constant], format="csr")
         y = block.y.astype(np.float64)
         leader = Leader(scipy.sparse.diags(y).tocsr() @ X, power, state["alpha"], state["seen"].view(bool))
-        for place, i in enumerate(order.tolist()):
+        for position, i in enumerate(order.tolist()):
             margin = float((leader.Z[[i]] @ state["w"])[0])
             z = y[i] * margin
             below, length = margin <= 0.0, block.indptr[i + 1] - block.indptr[i]
@@ -315,7 +315,7 @@ class ExactSolver(RowSolver):
             state["w"][:], state["leader"][ETA] = self.learner.follow(leader, self.settings, state["leader"][ETA])
             state["leader"][WORST_GAP] = max(state["leader"][WORST_GAP], leader.gap)
             if scores is not None and after is not None:
-                scores[place], after[place] = z, y[i] * float((leader.Z[[i]] @ state["w"])[0])
+                scores[position], after[position] = z, y[i] * float((leader.Z[[i]] @ state["w"])[0])
             yield int(tally[ROWS])
 
     def state_bytes(self, d: int, n: int) -> int:

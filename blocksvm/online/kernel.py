@@ -49,7 +49,7 @@ SHARED = KERNEL_SETTINGS + (
 )  # fmt: skip
 OF_MEMORY = 0.5  # share of the support vectors in the memory left for them and the blocks
 LONGER = 4.0  # largest mean length of the support vectors of a budget, in mean lengths of a row
-COEFFICIENTS, PLACES = "coefficients", "places"
+COEFFICIENTS, POSITIONS = "coefficients", "positions"
 
 
 # bytes of a support vector without its entries: ends, norm, coefficient, row, three numbers of scratch
@@ -59,15 +59,15 @@ LEAST_LOOSE = 256  # so few entries in no columns are not worth sorting
 
 
 class SupportVectors:
-    """Up to ``most_rows`` rows with up to ``most_entries`` entries of ``n_features`` features.  places (n_samples,)
-    int32, zeros: the place of each row of the source among them, see kernel_loop.py.  projected: with the Cholesky
+    """Up to ``most_rows`` rows with up to ``most_entries`` entries of ``n_features`` features.  by_row (n_samples,)
+    int32, zeros: ``positions``, of each row of the source among them, see kernel_loop.py.  projected: with the Cholesky
     factor of their kernel matrix.
 
     The arrays have their full length from the start; the system gives memory only to pages that are written.
     """
 
-    def __init__(self, n_features: int, most_rows: int, most_entries: int, projected: bool, places: np.ndarray):
-        self.places = places
+    def __init__(self, n_features: int, most_rows: int, most_entries: int, projected: bool, by_row: np.ndarray):
+        self.positions = by_row
         self.sizes = np.zeros(2, np.int64)
         self.ends = np.zeros(most_rows + 1, np.int64)
         self.indices, self.values = np.empty(most_entries, np.int32), np.empty(most_entries)
@@ -90,7 +90,7 @@ class SupportVectors:
     def arrays(self) -> tuple:
         """The arguments of ``learn_by_support`` after the rows."""
         rows = self.ends, self.indices, self.values, self.norms, self.coefficients, self.rows
-        return (*rows, *self.columns, self.sizes, self.places, self.factor)
+        return (*rows, *self.columns, self.sizes, self.positions, self.factor)
 
     @property
     def most_loose(self) -> int:
@@ -140,18 +140,18 @@ class SupportVectors:
         by_row[self.rows[: len(self)]] = self.coefficients[: len(self)]
 
     def restore(self, by_row: np.ndarray, blocks: Callable[[], Iterable[Block]], function: tuple, constant: float):
-        """Restore the support vectors from ``places`` and a checkpoint's coefficients, in one reading of all rows."""
-        held = joined([rows_of(one, np.flatnonzero(self.places[one.rows] > 0)) for one in blocks()])
+        """Restore the support vectors from ``positions`` and a checkpoint's coefficients, in one reading of all rows."""
+        held = joined([rows_of(one, np.flatnonzero(self.positions[one.rows] > 0)) for one in blocks()])
         n = held.n_samples
         if n > len(self.norms) or held.n_nonzeros > len(self.values):
             raise InputError("the checkpoint has more support vectors than there is memory for; start afresh")
-        held = rows_of(held, np.argsort(self.places[held.rows]))
+        held = rows_of(held, np.argsort(self.positions[held.rows]))
         indptr, indices, values = held.matrix
         self.ends[1 : n + 1], self.indices[: len(indices)] = indptr[1:], indices
         self.values[: len(indices)] = 1.0 if values is None else values
         self.norms[:n], self.rows[:n] = held.sq_norms, held.rows
         self.coefficients[:n] = by_row[self.rows[:n]]
-        self.places[self.rows[:n]] = np.arange(1, n + 1, dtype=np.int32)
+        self.positions[self.rows[:n]] = np.arange(1, n + 1, dtype=np.int32)
         self.sizes[:] = n
         self.sort()
         if len(self.factor):
@@ -161,13 +161,13 @@ class SupportVectors:
 class KernelOnlineSolver(RowSolver):
     """The ``Solver`` of a learner of features, with a kernel.
 
-    State: for each row of the source, places (0: no support vector, else 1 + its place by age) and coefficients.  The
+    State: for each row of the source, positions (0: no support vector, else 1 + its position by age) and coefficients.  The
     rows of the support vectors are in ``vectors``, not in the state."""
 
     bias = 1.0
     state_arrays = (
         *RowSolver.counts,
-        StateArray(PLACES, "row", dtype=np.int32, in_model=False, in_visits=False),
+        StateArray(POSITIONS, "row", dtype=np.int32, in_model=False, in_visits=False),
         StateArray(COEFFICIENTS, "row", in_model=False, in_visits=False),
     )
 
@@ -206,7 +206,8 @@ class KernelOnlineSolver(RowSolver):
 
     def start(self, state: State) -> None:
         super().start(state)
-        self.vectors = SupportVectors(self.n_features, self.most_rows, self.most_entries, self.projects, state[PLACES])
+        sizes = self.n_features, self.most_rows, self.most_entries
+        self.vectors = SupportVectors(*sizes, self.projects, state[POSITIONS])
         self.by_row = state[COEFFICIENTS]
 
     def held(self) -> SupportVectors:
@@ -215,9 +216,9 @@ class KernelOnlineSolver(RowSolver):
     def hold(self, held: SupportVectors, state: State) -> None:
         self.vectors = held
         if not state:
-            self.by_row = np.empty(len(held.places))
+            self.by_row = np.empty(len(held.positions))
             return
-        state[PLACES][:], held.places = held.places, state[PLACES]
+        state[POSITIONS][:], held.positions = held.positions, state[POSITIONS]
         held.put_coefficients(self.by_row)
 
     def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
@@ -251,7 +252,7 @@ class KernelOnlineSolver(RowSolver):
                 return
             vectors.sort()
             i = order[done]
-            if vectors.places[block.rows[i]] == 0 and not (self.projects and len(vectors) == budget):
+            if vectors.positions[block.rows[i]] == 0 and not (self.projects and len(vectors) == budget):
                 vectors.require_capacity(int(block.indptr[i + 1] - block.indptr[i]))
 
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:

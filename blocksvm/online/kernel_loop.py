@@ -74,7 +74,7 @@ def extend_factor(factor, n, solved, sq_distance):
 @kernel
 def learn_by_support(
     indptr, indices, values, sq_norms, rows, y, weights, order, ends, sv_indices, sv_values, norms, coefficients,
-    sv_rows, first, owner, held, sizes, places, factor, kind, gamma, coef0, degree, constant, on_mistakes, most, slack,
+    sv_rows, first, owner, held, sizes, positions, factor, kind, gamma, coef0, degree, constant, on_mistakes, most, slack,
     budget, most_loose, dense, products, solved, tally,
 ):  # fmt: skip
     """Predict each row of ``order``, then learn from it.  Returns how many rows were, fewer than all if the arrays of
@@ -82,7 +82,7 @@ def learn_by_support(
 
     Support vector p < sizes[HELD] is row sv_rows[p] of the source; its entries are ends[p] .. ends[p + 1] - 1 of
     (sv_indices, sv_values), its squared norm norms[p].  The first sizes[IN_COLUMNS] are in columns
-    (first, owner, held), too, see kernels/kernel_machine_loops.py.  places (n_samples,) int32: 1 + p of each row of the
+    (first, owner, held), too, see kernels/kernel_machine_loops.py.  positions (n_samples,) int32: 1 + p of each row of the
     source, 0 for no support vector.  factor (budget, budget): the Cholesky factor of the kernel matrix of the support
     vectors, if rows are projected on their span, else (0, 0).  dense (d,) zeros; products, solved: scratch.
     """
@@ -90,10 +90,10 @@ def learn_by_support(
         i = order[r]
         n = sizes[HELD]
         start, stop = indptr[i], indptr[i + 1]
-        place = places[rows[i]] - 1
+        position = positions[rows[i]] - 1
         projects = factor.shape[0] > 0
         full = projects and n == budget
-        if place < 0 and not full and (n == len(norms) or ends[n] + stop - start > len(sv_values)):
+        if position < 0 and not full and (n == len(norms) or ends[n] + stop - start > len(sv_values)):
             return r
         if ends[n] - ends[sizes[IN_COLUMNS]] > most_loose:
             return r
@@ -116,7 +116,7 @@ def learn_by_support(
             continue
         q = kernel_value(sq_norms[i], sq_norms[i], sq_norms[i], kind, gamma, coef0, degree) + constant
         sq_distance = q
-        if projects and place < 0:
+        if projects and position < 0:
             span = into_span(factor, n, products, solved)
             sq_distance = q - span
             if full or sq_distance <= IN_SPAN * q:
@@ -128,8 +128,8 @@ def learn_by_support(
         if not on_mistakes:
             step = min(step, loss / (q + slack / importance))
         step *= label
-        if place >= 0:
-            coefficients[place] += step
+        if position >= 0:
+            coefficients[position] += step
         elif sq_distance == 0.0:
             add_projection(factor, n, step, solved, coefficients)
         else:
@@ -142,7 +142,7 @@ def learn_by_support(
             norms[n] = sq_norms[i]
             coefficients[n] = step
             sv_rows[n] = rows[i]
-            places[rows[i]] = n + 1
+            positions[rows[i]] = n + 1
             sizes[HELD] = n + 1
     return order.shape[0]
 

@@ -85,10 +85,10 @@ def fetch_ahead(rows, order, r, memory, on_lines):
     if r + WEIGHTS_AHEAD < order.shape[0]:
         row = order[r + WEIGHTS_AHEAD]
         for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
-            place = np.uint64(indices[k]) * np.uint64(width)
-            prefetch(columns, place)
+            slot = np.uint64(indices[k]) * np.uint64(width)
+            prefetch(columns, slot)
             if not on_lines:
-                prefetch(columns, place + np.uint64(width) - np.uint64(1))
+                prefetch(columns, slot + np.uint64(width) - np.uint64(1))
 
 
 @inlined

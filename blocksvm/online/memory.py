@@ -2,7 +2,7 @@
 of a feature, of the scalars, and of the settings as numbers.
 
 A layout is a namedtuple of the positions 0, 1, 2, ...; numba compiles its entries as constants, so that
-``columns[place + COLUMN.squares]`` costs what ``columns[place + 1]`` does.
+``columns[slot + COLUMN.squares]`` costs what ``columns[slot + 1]`` does.
 """
 
 from __future__ import annotations

@@ -95,9 +95,9 @@ def add_plain(row, factor, memory):
     indices, values, start, stop = row
     width = memory.width
     for k in range(np.uint64(start), np.uint64(stop)):
-        place = np.uint64(indices[k]) * np.uint64(width)
+        slot = np.uint64(indices[k]) * np.uint64(width)
         change = factor * value_at(values, k)
-        change_weight(place + AT.weight, place + AT.lagged, change, memory)
+        change_weight(slot + AT.weight, slot + AT.lagged, change, memory)
 
 
 @inlined
@@ -108,8 +108,8 @@ def plain_current(j, memory):
 
 @inlined
 def plain_mean(j, memory):
-    columns, place = memory.columns, j * memory.width
-    return columns[place] - columns[place + LAGGED] / max(1.0, memory.scalars[ROUNDS])
+    columns, slot = memory.columns, j * memory.width
+    return columns[slot] - columns[slot + LAGGED] / max(1.0, memory.scalars[ROUNDS])
 
 
 def plain_rule(update, columns: Layout = COLUMN, **more) -> Rule:
@@ -125,12 +125,12 @@ SUM, ROUND = 0, 0  # positions of the sum of w_j over the rounds, and of the rou
 L1 = parameters("l1").l1  # of those that use ``score``
 
 
-def idle(place, memory):
-    """(w_j, its sum over the rounds since feature j was up to date); place: of its numbers, unsigned."""
+def idle(slot, memory):
+    """(w_j, its sum over the rounds since feature j was up to date); slot: of its numbers, unsigned."""
     raise NotImplementedError
 
 
-def moved(place, g, eta, memory):
+def moved(slot, g, eta, memory):
     """w_j after a step against the derivative g by it, of a feature that is up to date."""
     raise NotImplementedError
 
@@ -144,12 +144,12 @@ def score(row, memory):
     now = memory.scalars[ROUNDS]
     z = 0.0
     for k in range(np.uint64(start), np.uint64(stop)):
-        place = np.uint64(indices[k]) * np.uint64(width)
-        w, total = idle(place, memory)
-        columns[place] = w
-        columns[place + np.uint64(ROUND)] = now
+        slot = np.uint64(indices[k]) * np.uint64(width)
+        w, total = idle(slot, memory)
+        columns[slot] = w
+        columns[slot + np.uint64(ROUND)] = now
         if averages(parameters):
-            columns[place + np.uint64(SUM)] += total
+            columns[slot + np.uint64(SUM)] += total
         z += value_at(values, k) * w
     return z
 
@@ -164,12 +164,12 @@ def update(row, y, z, importance, memory):
     now = scalars[ROUNDS]
     eta = eta_at(now, parameters)
     for k in range(np.uint64(start), np.uint64(stop)):
-        place = np.uint64(indices[k]) * np.uint64(width)
-        w = moved(place, derivative * value_at(values, k), eta, memory)
-        columns[place] = w
-        columns[place + np.uint64(ROUND)] = now
+        slot = np.uint64(indices[k]) * np.uint64(width)
+        w = moved(slot, derivative * value_at(values, k), eta, memory)
+        columns[slot] = w
+        columns[slot + np.uint64(ROUND)] = now
         if averages(parameters):
-            columns[place + np.uint64(SUM)] += w
+            columns[slot + np.uint64(SUM)] += w
 
 
 def current(j, memory):
@@ -178,9 +178,9 @@ def current(j, memory):
 
 
 def mean(j, memory):
-    place = np.uint64(j) * np.uint64(memory.width)
-    _, total = idle(place, memory)
-    return (memory.columns[place + np.uint64(SUM)] + total) / max(1.0, memory.scalars[ROUNDS])
+    slot = np.uint64(j) * np.uint64(memory.width)
+    _, total = idle(slot, memory)
+    return (memory.columns[slot + np.uint64(SUM)] + total) / max(1.0, memory.scalars[ROUNDS])
 
 
 def lazy(name: str, idle, column: Layout, moved=None) -> dict:

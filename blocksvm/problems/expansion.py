@@ -48,11 +48,11 @@ class Expansion:
     function: tuple
 
     @classmethod
-    def of(cls, support: Support, places: np.ndarray, n_features: int) -> Expansion:
-        """For rows over other features: places (d,): the feature that each of the model's is among theirs, -1 for none;
-        n_features: theirs.  A feature that the model does not know counts in a row's norm alone."""
+    def of(cls, support: Support, positions: np.ndarray, n_features: int) -> Expansion:
+        """For rows over other features: positions (d,): the feature that each of the model's is among theirs, -1 for
+        none; n_features: theirs.  A feature that the model does not know counts in a row's norm alone."""
         lengths = np.diff(support.indptr)
-        moved = places[support.indices]
+        moved = positions[support.indices]
         known = moved >= 0
         owner = np.repeat(np.arange(len(lengths)), lengths)[known]
         indptr = np.append(0, np.cumsum(np.bincount(owner, minlength=len(lengths)).astype(np.int64)))

@@ -333,8 +333,8 @@ def too_many_sets(source: Source, most: int) -> InputError:
 
 def membership(sets: Sequence, labels: Labels) -> np.ndarray:
     """(m, k) bool: which of the labels each of m sets has."""
-    place = {label: c for c, label in enumerate(labels.values)}
-    member = np.zeros((len(sets), len(place)), bool)
+    position = {label: c for c, label in enumerate(labels.values)}
+    member = np.zeros((len(sets), len(position)), bool)
     for row, labels_of_row in enumerate(sets):
-        member[row, [place[label] for label in labels_of_row if label in place]] = True
+        member[row, [position[label] for label in labels_of_row if label in position]] = True
     return member

@@ -48,12 +48,12 @@ class Chart:
                     sure = [getattr(one, "certified", True) for one in ones]
                     xs, ys = ([getattr(one, key) for one in ones] for key in (self.at, name_of_y))
                     points = zip(xs, ys, sure, strict=True)
-                    there = [point for point in points if None not in point and self._has_place(*point[:2])]
+                    there = [point for point in points if None not in point and self._is_shown(*point[:2])]
                     label = ", ".join(filter(None, (run.name, name if len(records) > 1 else "", what)))
                     if there:
                         yield Curve(k, label, list(thinned(there, MOST_POINTS)), second == 1)
 
-    def _has_place(self, x: float, y: float) -> bool:
+    def _is_shown(self, x: float, y: float) -> bool:
         return ("x" not in self.log or x > 0.0) and ("y" not in self.log or y > 0.0)
 
 

@@ -151,7 +151,7 @@ class DualCD(ColumnSolver):
             StateArray("certified", "scalar", len(CERTIFIED) * k, in_model=False),
             StateArray("history", "scalar", 3 * k),
         )
-        self.visit_bytes = lanes * (1 + several * 4)  # whether a row is active, and its place in the order
+        self.visit_bytes = lanes * (1 + several * 4)  # whether a row is active, and its position in the order
         if self.with_set:
             self.state_arrays += (StateArray("pauses", "row", columns=rests, dtype=np.uint8, in_model=False),)
             self.visit_bytes += 8 + several * lanes * 8  # its shares

@@ -66,7 +66,7 @@ LEAST_ROWS = 64  # of a piece of work
 
 class KernelMachine(Solver):
     """scores (n,): f without b; sides (n,): y_i C_i; change (n,): what the last visit to the rows in memory added to
-    a_i y_i; fresh (n,): the row's score has taken the changes in; place (n,): of a row in memory, else -1; moved: of
+    a_i y_i; fresh (n,): the row's score has taken the changes in; position (n,): of a row in memory, else -1; moved: of
     all visits the sums of sum_i |change_i| and of that times their additions, to which the rounding of scores is
     proportional, and the number of visits."""
 
@@ -83,7 +83,7 @@ class KernelMachine(Solver):
         StateArray("sides", "row", in_model=False),
         StateArray("change", "row", in_model=False),
         StateArray("fresh", "row", dtype=np.uint8, in_model=False),
-        StateArray("place", "row", dtype=np.int32, in_model=False),
+        StateArray("position", "row", dtype=np.int32, in_model=False),
         StateArray("bias", "scalar", 1, in_model=False),
         StateArray("moved", "scalar", 3, in_model=False),
     )
@@ -117,13 +117,13 @@ class KernelMachine(Solver):
         self.limits = n_rows, n_entries
 
     def start(self, state: State) -> None:
-        state["place"][:] = -1
+        state["position"][:] = -1
         self.in_memory = KernelRows(self.width, *self.limits)
         self.candidates = Candidates(*self.limits)
 
     def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         """The rows in memory, their matrix and the candidates as they were, in one reading."""
-        members = np.flatnonzero(state["place"] >= 0)
+        members = np.flatnonzero(state["position"] >= 0)
         if len(members) > self.limits[0]:
             raise InputError("the checkpoint has more rows in memory than there is room for; start afresh")
         copies = Candidates(len(members) + 1, 2 * self.in_memory.most_entries + 2)
@@ -131,10 +131,10 @@ class KernelMachine(Solver):
             part = {a.name: state[a.name][block.rows] for a in self.state_arrays if a.axis == "row"}
             if not ((part["alpha"] >= 0.0) & (part["alpha"] <= np.abs(self.sides_of(block)))).all():
                 raise InputError("the checkpoint holds dual variables beyond their bounds; start afresh")
-            places = np.flatnonzero(part["place"] >= 0)
-            copies.add(block, places, np.ones((3, len(places))))
+            chosen = np.flatnonzero(part["position"] >= 0)
+            copies.add(block, chosen, np.ones((3, len(chosen))))
             self.gather(block, part, part["fresh"] > 0)
-        order = np.argsort(state["place"][copies.held.rows])
+        order = np.argsort(state["position"][copies.held.rows])
         self.fill(self.in_memory.exchange(np.empty(0, np.int64), copies, order))
         self.moved = self.columns_of_moved(state)
 
@@ -184,19 +184,19 @@ class KernelMachine(Solver):
         free_rows = in_memory.most_rows - len(members) - len(wanted)
         free_entries = in_memory.most_entries - int(lengths.sum()) - int(theirs.lengths[wanted].sum())
         gone = []
-        for place in spare[::-1].tolist():  # of some thousand rows in memory
+        for position in spare[::-1].tolist():  # of some thousand rows in memory
             if free_rows >= 0 and free_entries >= 0:
                 break
-            gone.append(place)
+            gone.append(position)
             free_rows += 1
-            free_entries += int(lengths[place])
-        state["place"][members[gone]] = -1
+            free_entries += int(lengths[position])
+        state["position"][members[gone]] = -1
         new = in_memory.exchange(np.array(gone, np.int64), candidates, wanted)
-        state["place"][in_memory.held.rows] = np.arange(in_memory.held.n_samples, dtype=np.int32)
+        state["position"][in_memory.held.rows] = np.arange(in_memory.held.n_samples, dtype=np.int32)
         self.fill(new)
 
     def fill(self, new: np.ndarray) -> None:
-        """The matrix's rows and columns of these places."""
+        """The matrix's rows and columns of these positions."""
         in_memory = self.in_memory
         columns = in_memory.columns()
 
@@ -252,7 +252,7 @@ class KernelMachine(Solver):
 
     def gather(self, block: Block, part: State, checked: np.ndarray) -> None:
         standing = slopes_of(part)
-        positions = np.flatnonzero(standing[1:].any(axis=0) & checked & (part["place"] < 0))
+        positions = np.flatnonzero(standing[1:].any(axis=0) & checked & (part["position"] < 0))
         self.candidates.add(block, positions, standing[:, positions])
 
     def settle(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:

@@ -109,13 +109,13 @@ class KernelRows:
         return columns
 
     def exchange(self, gone: np.ndarray, candidates: Candidates, wanted: np.ndarray) -> np.ndarray:
-        """Put some candidates into the places of the rows that go, and behind the last one; where more go than come,
-        the last rows move into the places that are left.  Returns the places whose kernel values are to be computed."""
+        """Put some candidates into the positions of the rows that go, and behind the last one; where more go than come,
+        the last rows move into what is left.  Returns the positions whose kernel values are to be computed."""
         n, n_new = self.held.n_samples, len(wanted)
         gone = np.sort(gone)
-        places = np.concatenate([gone[:n_new], np.arange(n, n + max(0, n_new - len(gone)))])
-        source = np.arange(max(n, n + n_new - len(gone)))  # what comes to each place
-        source[places] = n + np.arange(n_new)
+        positions = np.concatenate([gone[:n_new], np.arange(n, n + max(0, n_new - len(gone)))])
+        source = np.arange(max(n, n + n_new - len(gone)))  # what comes to each position
+        source[positions] = n + np.arange(n_new)
         empty = gone[n_new:]
         if len(empty):
             stay = n - len(empty)
@@ -126,4 +126,4 @@ class KernelRows:
             self.matrix[moved] = self.matrix[last]
             self.matrix[:, moved] = self.matrix[:, last]
         self.held = rows_of(joined([self.held, rows_of(candidates.held, wanted)]), source)
-        return places
+        return positions

@@ -50,17 +50,17 @@ def duals_and_curvatures(scores, codes, reals, weights, objective, live, alpha, 
 
 
 @inlined
-def add_tile(left, first, right, other, n, gram, place, p):
-    """The tile that begins at ``place`` gains sum_r left_r right_r^T of the n rows of two panels' strips."""
+def add_tile(left, first, right, other, n, gram, position, p):
+    """The tile that begins at ``position`` gains sum_r left_r right_r^T of the n rows of two panels' strips."""
     row = np.uint64(p)
-    z0 = eight(gram, place)
-    z1 = eight(gram, place + row)
-    z2 = eight(gram, place + np.uint64(2) * row)
-    z3 = eight(gram, place + np.uint64(3) * row)
-    z4 = eight(gram, place + np.uint64(4) * row)
-    z5 = eight(gram, place + np.uint64(5) * row)
-    z6 = eight(gram, place + np.uint64(6) * row)
-    z7 = eight(gram, place + np.uint64(7) * row)
+    z0 = eight(gram, position)
+    z1 = eight(gram, position + row)
+    z2 = eight(gram, position + np.uint64(2) * row)
+    z3 = eight(gram, position + np.uint64(3) * row)
+    z4 = eight(gram, position + np.uint64(4) * row)
+    z5 = eight(gram, position + np.uint64(5) * row)
+    z6 = eight(gram, position + np.uint64(6) * row)
+    z7 = eight(gram, position + np.uint64(7) * row)
     for r in range(np.uint64(n)):
         x = eight(right, other + r * np.uint64(LINE))
         at = first + r * np.uint64(LINE)
@@ -72,14 +72,14 @@ def add_tile(left, first, right, other, n, gram, place, p):
         z5 = plus(z5, left[at + np.uint64(5)], x)
         z6 = plus(z6, left[at + np.uint64(6)], x)
         z7 = plus(z7, left[at + np.uint64(7)], x)
-    put(gram, place, z0)
-    put(gram, place + row, z1)
-    put(gram, place + np.uint64(2) * row, z2)
-    put(gram, place + np.uint64(3) * row, z3)
-    put(gram, place + np.uint64(4) * row, z4)
-    put(gram, place + np.uint64(5) * row, z5)
-    put(gram, place + np.uint64(6) * row, z6)
-    put(gram, place + np.uint64(7) * row, z7)
+    put(gram, position, z0)
+    put(gram, position + row, z1)
+    put(gram, position + np.uint64(2) * row, z2)
+    put(gram, position + np.uint64(3) * row, z3)
+    put(gram, position + np.uint64(4) * row, z4)
+    put(gram, position + np.uint64(5) * row, z5)
+    put(gram, position + np.uint64(6) * row, z6)
+    put(gram, position + np.uint64(7) * row, z7)
 
 
 @inlined
@@ -88,8 +88,8 @@ def add_panel(panel, n, strips, p, start, step, gram):
     of_strip = PANEL * LINE
     for a in range(start, strips, step):
         for b in range(a, strips):
-            place = np.uint64(LINE * (a * p + b))
-            add_tile(panel, np.uint64(a * of_strip), panel, np.uint64(b * of_strip), n, gram, place, p)
+            position = np.uint64(LINE * (a * p + b))
+            add_tile(panel, np.uint64(a * of_strip), panel, np.uint64(b * of_strip), n, gram, position, p)
     for b in range(strips):
         for e in range(n * LINE):
             panel[b * of_strip + e] = 0.0

@@ -36,7 +36,7 @@ class Block:
     stored_lengths (n,) int32, how many entries each row has.
 
     y (n,) int16, +-1, or 0 .. k - 1 of more classes (0 of two and -1 of more where a row has none of the labels), or
-    the place of its set of labels (-1: it has none), or float64 where the targets are real numbers (nan: the row has
+    the position of its set of labels (-1: it has none), or float64 where the targets are real numbers (nan: the row has
     none); sq_norms (n,) float64, ||x_i||^2; rows (n,) int64, each row's position in its source; weights (n,) float64,
     each row's importance, or None: all 1.
     """

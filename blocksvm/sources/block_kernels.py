@@ -10,8 +10,8 @@ from blocksvm.kernels.rows import (
     HOT,
     MOST_CODES,
     counts_of,
-    place_of_values,
-    places_of,
+    offsets_of,
+    offsets_of_values,
     unpack,
 )
 from blocksvm.kernels.shuffle import GOLDEN
@@ -49,7 +49,7 @@ def fill_rows(raw, record_bytes, first_row, labels, norm_bits, rows, y):
     """The records of a run of rows to their place in a block, in one sweep: SOUND or the kind of the fault.
 
     raw uint8: records of ``record_bytes`` with the label at 0 and ||x||^2 at 8, float64 both.  labels (k,) float64, rising:
-    y is -1 and +1 for two, the label's place for more, 0 for none; a label that is not among them is 0 of two, -1 of
+    y is -1 and +1 for two, the label's position for more, 0 for none; a label that is not among them is 0 of two, -1 of
     more.  Writes norm_bits (n,) uint64, the bits of sq_norms; rows (n,) int64 from ``first_row``; y (n,) int16.
     """
     k = labels.shape[0]
@@ -93,7 +93,7 @@ def place_rows(longs, size, n_nonzeros, indptr, lengths):
         n = n_hot + n_cold
         lengths[i] = n
         total += n
-        codes, numbers = place_of_values(at, n_hot, n_cold, count if size > 0 else np.uint64(0), size)
+        codes, numbers = offsets_of_values(at, n_hot, n_cold, count if size > 0 else np.uint64(0), size)
         end = codes if size == 0 else size * (numbers + (count if count > 0 else n))
         at = (end + np.uint64(HEADER - 1)) // np.uint64(HEADER)
     indptr[lengths.shape[0]] = at
@@ -164,30 +164,30 @@ def pack_rows(lengths, indices, hot, values, bits, longs, shorts, codes, numbers
         head = np.uint64(2) * at
         longs[head] = np.uint32(n_hot) | (CODED if count > 0 else np.uint32(0))
         longs[head + one] = np.uint32(n - n_hot) | (np.uint32(count - 1) << COLD_BITS if count > 0 else np.uint32(0))
-        place = head + np.uint64(2)
+        position = head + np.uint64(2)
         for k in range(n - n_hot):
-            longs[place + k] = indices[first + n_hot + k]
-        place = np.uint64(2) * (place + n - n_hot)
+            longs[position + k] = indices[first + n_hot + k]
+        position = np.uint64(2) * (position + n - n_hot)
         for k in range(n_hot):
-            shorts[place + k] = indices[first + k]
-        place = np.uint64(2) * (place + n_hot)
+            shorts[position + k] = indices[first + k]
+        position = np.uint64(2) * (position + n_hot)
         if values is not None and n > 0:
             size = np.uint64(values.itemsize)
             if count > 1:
                 for k in range(n):
-                    codes[place + k] = row_codes[k]
-                place += n
-            stop = (place + size - one) // size
-            clear(codes, place, size * stop)
+                    codes[position + k] = row_codes[k]
+                position += n
+            stop = (position + size - one) // size
+            clear(codes, position, size * stop)
             if count > 0:
                 for k in range(np.uint64(count)):
                     numbers[stop + k] = values[first + np.uint64(found[k])]
             else:
                 for k in range(n):
                     numbers[stop + k] = values[first + k]
-            place = size * (stop + (np.uint64(count) if count > 0 else n))
-        end = (place + np.uint64(HEADER - 1)) // np.uint64(HEADER)
-        clear(codes, place, np.uint64(HEADER) * end)
+            position = size * (stop + (np.uint64(count) if count > 0 else n))
+        end = (position + np.uint64(HEADER - 1)) // np.uint64(HEADER)
+        clear(codes, position, np.uint64(HEADER) * end)
         sizes[i] = end - at
         at = end
         first += n
@@ -224,7 +224,7 @@ def check_words(entries, n_features):
     are there, and values be finite."""
     longs, values = entries.longs, entries.values
     for i in range(entries.indptr.shape[0] - 1):
-        n_hot, n_cold, count, cold, hot, codes, numbers = places_of(entries.indptr, longs, values, i)
+        n_hot, n_cold, count, cold, hot, codes, numbers = offsets_of(entries.indptr, longs, values, i)
         if not rises(entries.shorts, hot, n_hot, n_features):
             return INDICES_DO_NOT_RISE
         if not rises(longs, cold, n_cold, n_features) or (n_cold > 0 and longs[cold] < HOT):
@@ -253,7 +253,7 @@ def copy_row(source, values, weights, lengths, row, target, to_values, to_weight
     at = np.uint64(to_indptr[slot])
     if at + size > np.uint64(capacity):
         return False
-    # unsigned places need no test for one that counts from the end, so that the copying is done in vectors
+    # unsigned positions need no test for one that counts from the end, so that the copying is done in vectors
     for k in range(size):
         to_elements[at + k] = elements[start + k]
     if to_values is not None:

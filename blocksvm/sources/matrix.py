@@ -11,7 +11,7 @@ from xxhash import xxh3_128
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import NUMBERS, STRINGS, Coding, Labels, count_labels, encode_labels, kind_of, labels_of
 from blocksvm.kernels.columns import row_sq_norms
-from blocksvm.kernels.hash_table import add_places, count_numbers, order_by_count, renumber
+from blocksvm.kernels.hash_table import count_numbers, number_new, order_by_count, renumber
 from blocksvm.sources.block import Arena, Block, rows_of
 from blocksvm.sources.block_kernels import INDEX_OUT_OF_RANGE, SOUND, check_entries
 from blocksvm.sources.source import ChunkTable, Source, chunk_nonzeros
@@ -280,7 +280,7 @@ def by_frequency(indices: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     they come; and (m,) int64 which column each of the m that occur is."""
     numbered = indices.copy()
     numbers, known = np.zeros(d, np.int32), np.empty(min(d, len(indices)) + 1, np.int32)
-    n = add_places(numbered, numbers, known, 0)
+    n = number_new(numbered, numbers, known, 0)
     counts = np.zeros(n, np.uint32)
     count_numbers(numbered, counts)
     order = by_falling_count(counts)

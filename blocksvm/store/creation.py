@@ -17,8 +17,8 @@ from blocksvm.store.hdf5_files import VERSIONS, write_text_attribute
 
 
 class Sink(NewFile):
-    """A file that HDF5 writes into, at any place.  No write raises: an HDF5 whose writing fails crashes, or loses the
-    error when it closes the file.  The first error is stored, later ones are dropped; ``check`` and ``finish`` raise.
+    """A file that HDF5 writes into, at any position.  No write raises: an HDF5 whose writing fails crashes, or loses
+    the error when it closes the file.  The first error is stored, later ones are dropped; ``check``, ``finish`` raise.
     """
 
     def __init__(self, path: Location, overwrite: bool, temp: Path | None = None):

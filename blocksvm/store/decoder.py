@@ -50,7 +50,7 @@ class ChunkReads:
     """What one thread reads of chunks; ``cost`` adds up until it is taken.
 
     begin(chunks, ahead): from now on chunks are read that follow each other in a block; ahead: those wanted soon after.
-    read(offset, place): as many bytes from ``offset`` on as ``place`` holds: there, or where memory has them already,
+    read(offset, out): as many bytes from ``offset`` on as ``out`` holds: there, or where memory has them already,
     until ``end()``; raises Truncated.
     """
 
@@ -108,7 +108,7 @@ class DiskBytes(ChunkBytes):
         return DiskReads(self)
 
     def runs(self, chunks: Sequence[int], threads: int) -> list[tuple[Sequence[int], Sequence[int]]]:
-        # enough runs to share, long ones so that few parts have to be decoded beside their place
+        # enough runs to share, long ones so that few parts have to be decoded beside their out
         length = max(1, min(LONGEST_RUN, len(chunks) // (RUNS_WANTED * threads)))
         runs = []
         for start in range(0, len(chunks), length):
@@ -144,9 +144,9 @@ class DiskReads(ChunkReads):
             for start, stop in self.file.spans_of(chunk):
                 os.posix_fadvise(self.file.descriptor, start, stop - start, os.POSIX_FADV_WILLNEED)
 
-    def read(self, offset: int, place: memoryview) -> memoryview:
+    def read(self, offset: int, out: memoryview) -> memoryview:
         began = time.perf_counter()
-        left = place
+        left = out
         while left:
             try:
                 n = os.preadv(self.file.descriptor, [left], offset)
@@ -158,13 +158,13 @@ class DiskReads(ChunkReads):
             self.cost.bytes_read += n
             left = left[n:]
         self.cost.seconds_reading += time.perf_counter() - began
-        return place
+        return out
 
 
 class SharedWork:
     """The runs of chunks that make one block, handed out one after the other to every thread that asks.
 
-    A run is (chunks, row, element, end, ahead), as ``Decoder.decode`` takes it: each knows its place beforehand, so
+    A run is (chunks, row, element, end, ahead), as ``Decoder.decode`` takes it: each knows its out beforehand, so
     that the block is the same whichever thread decodes a chunk.
     """
 
@@ -236,14 +236,14 @@ class Decoder:
             return "a row's weight is not a number of 0 or more"
         table = self.store.coding.source_labels
         if table is not None:
-            places = records["label"][~np.isnan(records["label"])]
-            if not ((places >= 0.0) & (places < len(table)) & (places == np.floor(places))).all():
+            codes = records["label"][~np.isnan(records["label"])]
+            if not ((codes >= 0.0) & (codes < len(table)) & (codes == np.floor(codes))).all():
                 return "a row's label is not in the table of labels"
         return ""
 
-    def _read(self, chunk: int, offset: int, place: memoryview) -> memoryview:
+    def _read(self, chunk: int, offset: int, out: memoryview) -> memoryview:
         try:
-            return self.reads.read(offset, place)
+            return self.reads.read(offset, out)
         except Truncated:
             raise self._broken(chunk, "is truncated") from None
 
@@ -254,12 +254,12 @@ class Decoder:
         """The row records of a chunk (ROW dtype, or WEIGHTED_ROW), verified."""
         store = self.store
         rows = np.empty(int(store.chunks.n_rows[chunk]), dtype=store.row_dtype)
-        place = memoryview(rows).cast("B")
-        raw = self._read(chunk, store.parts.rows(chunk)[0], place)
+        out = memoryview(rows).cast("B")
+        raw = self._read(chunk, store.parts.rows(chunk)[0], out)
         if codec.checksum(raw) != int(store.rows_checksum[chunk]):
             raise self._broken(chunk, "checksum of its rows does not match")
-        if raw is not place:
-            place[:] = raw
+        if raw is not out:
+            out[:] = raw
         if fault := self._fault_of(rows):
             raise self._broken(chunk, fault)
         return rows
@@ -315,14 +315,14 @@ class Decoder:
         store.checked[chunk] = True
         return entries, lengths
 
-    def _decode_words(self, chunk: int, place: np.ndarray | None, n_words: int) -> np.ndarray:
-        """The words of a chunk, in ``place`` (None: in this decoder's own).
+    def _decode_words(self, chunk: int, out: np.ndarray | None, n_words: int) -> np.ndarray:
+        """The words of a chunk, in ``out`` (None: in this decoder's own).
 
         A part is decoded whole: its padding is overwritten by the next one, or, where it would run over what this
         thread owns, does not get into the block.
         """
         size = self.store.part_words
-        target = self._own_words if place is None else place
+        target = self._own_words if out is None else out
         for k, record in enumerate(self.store.parts.of_chunk(chunk)):
             start, stop = k * size, (k + 1) * size
             if stop <= len(target):
@@ -345,13 +345,13 @@ class Decoder:
         stored = size == words.nbytes  # words that hardly compress, which are read straight to their place
         if len(self.compressed) < self.store.parts.largest_part:
             self.compressed = np.empty(self.store.parts.largest_part, np.uint8)
-        place = memoryview(words).cast("B") if stored else memoryview(self.compressed)[:size]
-        raw = self._read(chunk, offset, place)
+        out = memoryview(words).cast("B") if stored else memoryview(self.compressed)[:size]
+        raw = self._read(chunk, offset, out)
         if codec.checksum(raw) != checksum:
             raise self._broken(chunk, "checksum does not match")
         if stored:
-            if raw is not place:
-                place[:] = raw
+            if raw is not out:
+                out[:] = raw
             return
         try:
             codec.decode(raw, words)

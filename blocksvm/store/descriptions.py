@@ -11,7 +11,7 @@
     /features/names, name_ends   where features have names: UTF-8 bytes; feature j's name ends at name_ends[j], and
                begins where the one before it ends
     /labels    where labels are not numbers, the distinct ones, rising, as JSON, a set as a list of its members, rising;
-               a row's label is then its place among them
+               a row's label is then its position among them
     /meta      JSON: counts, labels, sources, settings, checksums of the tables; its own checksum is an attribute
 
 A row without a label has nan.  The arrays of /features and /labels are under HDF5's own checksums.

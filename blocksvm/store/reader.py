@@ -101,7 +101,7 @@ class Store(Source):
     has it).  Raises InputError where the file is not a store, is of another version, or is damaged.
     """
 
-    numbered = False  # a row's number is its place in the store, not what its record says
+    numbered = False  # a row's number is its position in the store, not what its record says
 
     def __init__(self, path: str | Location, connections: int | None = None):
         self.path = location(path)
@@ -257,12 +257,12 @@ class Store(Source):
         return block
 
     def _runs(self, chunks: list[int], n_rows: np.ndarray, sizes: np.ndarray) -> list[tuple]:
-        """Consecutive chunks with their place in a block, as ``SharedWork`` takes them."""
-        rows, places = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(sizes)).tolist()
+        """Consecutive chunks with their position in a block, as ``SharedWork`` takes them."""
+        rows, positions = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(sizes)).tolist()
         runs, start = [], 0
         for run, ahead in self.bytes.runs(chunks, len(self.decoders)):
             stop = start + len(run)
-            runs.append((run, rows[start], places[start], places[stop], ahead))
+            runs.append((run, rows[start], positions[start], positions[stop], ahead))
             start = stop
         return runs
 

@@ -167,8 +167,8 @@ class RemoteReads(ChunkReads):
         self.cost.bytes_read += asked.n_bytes
         self.cost.requests += len(asked.ranges)
 
-    def read(self, offset: int, place: memoryview) -> memoryview:
-        n_bytes = len(place)
+    def read(self, offset: int, out: memoryview) -> memoryview:
+        n_bytes = len(out)
         for start, part in self.parts:
             if start <= offset and offset + n_bytes <= start + len(part):
                 return part[offset - start : offset - start + n_bytes]

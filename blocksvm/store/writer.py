@@ -82,8 +82,8 @@ class StoreWriter:
     def append(self, rows: np.ndarray, packed: PackedRows) -> None:
         """Add rows.
 
-        rows (n,): records of ROW, or of WEIGHTED_ROW where the rows have weights.  label: nan for none, or the place of
-        a label that is no number among the labels of ``finish``; sq_norm: ||x||^2 of the values as they are stored;
+        rows (n,): records of ROW, or of WEIGHTED_ROW where the rows have weights.  label: nan for none, or the position
+        of a label that is no number among the labels of ``finish``; sq_norm: ||x||^2 of the values as they are stored;
         source: the row's number in the source, from 0; weight: finite, 0 or more.
         """
         words, lengths = packed.words, packed.lengths
@@ -142,9 +142,9 @@ class StoreWriter:
         self.chunks.append((self.rows_cut, len(rows), nnz, n_words, self.parts_submitted, n_parts, checksum))
         self.counts.add(rows, nnz)
         # self.rows[first:last] = rows, in a third of the time
-        place = self.rows.id.get_space()
-        place.select_hyperslab((self.rows_cut,), rows.shape)
-        self.rows.id.write(h5py.h5s.create_simple(rows.shape), place, rows, self.row_type)
+        position = self.rows.id.get_space()
+        position.select_hyperslab((self.rows_cut,), rows.shape)
+        self.rows.id.write(h5py.h5s.create_simple(rows.shape), position, rows, self.row_type)
         self.rows_cut += len(rows)
         self.parts_submitted += n_parts
 
@@ -289,9 +289,9 @@ class RowCounts:
             self.total_weight += float(rows["weight"].sum())
         if self.label_counts is None:
             return
-        known, place = np.unique(rows["label"], return_inverse=True)
-        weights = np.bincount(place, rows["weight"]) if self.weighted else np.zeros(len(known))
-        counts = zip(known.tolist(), np.bincount(place).tolist(), weights.tolist(), strict=True)
+        known, position = np.unique(rows["label"], return_inverse=True)
+        weights = np.bincount(position, rows["weight"]) if self.weighted else np.zeros(len(known))
+        counts = zip(known.tolist(), np.bincount(position).tolist(), weights.tolist(), strict=True)
         for label, count, weight in counts:
             if not math.isnan(label):
                 self.label_counts[label] = self.label_counts.get(label, 0) + count
@@ -308,7 +308,7 @@ class RowCounts:
         if self.label_counts is None:
             return None
         counts = sorted(self.label_counts.items())
-        return counts if table is None else [(table[int(place)], count) for place, count in counts]
+        return counts if table is None else [(table[int(position)], count) for position, count in counts]
 
     def beyond_numbers(self, table: tuple | None, named: bool) -> dict:
         """The entries for other labels than numbers, rows without one, weights and names, where there are any."""

@@ -108,7 +108,7 @@ class ParsedAhead:
                 worker.start()
                 workers.append(worker)
             while True:
-                if not self.ready and not piped and self._takes_place(0.0):
+                if not self.ready and not piped and self._takes_room(0.0):
                     self._advance()
                 with self.changed:
                     if not self.ready:
@@ -117,7 +117,7 @@ class ParsedAhead:
                 if isinstance(item, list):
                     n_returned += 1
                     yield item
-                    self._leave_place()
+                    self._leave_room()
                 elif item is END:
                     return
                 elif item is not None:
@@ -138,7 +138,7 @@ class ParsedAhead:
             limit = self._begin(text)
             yield from text.pieces(self.piece_bytes, limit, eager=True, digested=False, spare=self.spare_text)
 
-    def _takes_place(self, seconds: float | None) -> bool:
+    def _takes_room(self, seconds: float | None) -> bool:
         """Whether there is place for one more piece in the planned memory; waits up to so many seconds (None: any)."""
         with self.changed:
             if not self.changed.wait_for(lambda: self.closed.is_set() or self.under_way < self.n_pieces, seconds):
@@ -146,14 +146,14 @@ class ParsedAhead:
             self.under_way += 1
         return True
 
-    def _leave_place(self) -> None:
+    def _leave_room(self) -> None:
         with self.changed:
             self.under_way -= 1
             self.changed.notify_all()
 
     def _work(self) -> None:
         while not (self.ended or self.closed.is_set()):
-            self._takes_place(None)
+            self._takes_room(None)
             self._advance()
 
     def _advance(self) -> None:
@@ -161,7 +161,7 @@ class ParsedAhead:
         that processor."""
         with self.reading_lock:
             if self.ended or self.closed.is_set():
-                self._leave_place()
+                self._leave_room()
                 return
             piece: TextPiece | RowPiece | None = None
             parsed: list[ParsedPart] | object = END

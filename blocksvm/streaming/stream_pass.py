@@ -194,7 +194,7 @@ class StreamPass:
             least = 10**6 * math.ceil(self.ahead.least_memory(1_000_000 + besides) / 1e6)
             raise too_small(settings.memory, "a stream", least)
         numbered = None
-        if start_from is not None and settings.bits is not None:  # a model of all places goes on with all of them
+        if start_from is not None and settings.bits is not None:  # a model of all positions goes on with all of them
             numbered = describe_model(start_from).n_features < 1 << settings.bits
         self.features = StreamFeatures(self.learners, settings.bits, left, numbered)
         self.ahead.find = self.features.find

@@ -122,10 +122,10 @@ def check_continued_stream(path: Location, stream: StreamPass) -> Labels | None:
 
 
 def feature_ids(saved: SavedState, path: Location, bits: int | None) -> Iterator[tuple[int, np.ndarray]]:
-    """Pieces of a model's feature ids, each with its start; InputError where they are no places of so many bits."""
+    """Pieces of a model's feature ids, each with its start; InputError where they are no positions of so many bits."""
     for start, ids in saved.pieces("", "ids", INT64):
         if bits is not None and len(ids) and not 0 <= ids.min() <= ids.max() < 1 << bits:
-            raise InputError(f"{path}: has features that are no places of {bits} bits; it is damaged, make it again")
+            raise InputError(f"{path}: has features that are no hashes of {bits} bits; it is damaged, make it again")
         yield start, ids
 
 
@@ -151,8 +151,8 @@ def go_on(path: Location, features: StreamFeatures, counts: bool) -> None:
 
 
 def taken_over_bytes(prior: ModelMeta | None, factors: FeatureFactors | None) -> int:
-    """Bytes of ``take_prior`` for a model of this description, if any (the places of its features, and pieces of it),
-    and of the factors of a model that is continued."""
+    """Bytes of ``take_prior`` for a model of this description, if any (positions of its features, pieces of it), and
+    of the factors of a model that is continued."""
     of_prior = 0 if prior is None else 4 * prior.n_features + PIECE_BYTES
     return of_prior + (0 if factors is None else BYTES_KNOWN * len(factors.by_feature))
 
@@ -173,25 +173,25 @@ def take_prior(path: Location, described: ModelMeta, stream: StreamPass) -> None
     for name, length in (("ids", d), ("weights", n_vectors * (d + 1))):
         if saved.lengths.get("", {}).get(name) != length:
             raise InputError(f"{path}: does not have {length} {name}; it is damaged, make it again")
-    places = np.empty(d, np.int32)
+    positions = np.empty(d, np.int32)
     for start, ids in feature_ids(saved, path, bits):
-        places_of_ids = ids if bits is not None else hashed(ids, features.bits)
-        places[start : start + len(ids)] = features.indices(places_of_ids)
+        hashes = ids if bits is not None else hashed(ids, features.bits)
+        positions[start : start + len(ids)] = features.indices(hashes)
     for start, weights in saved.pieces("", "weights", FLOAT64):
         if not np.isfinite(weights).all():
             raise InputError(f"{path}: a weight is not a number; train the model again")
         for learner in features.learners:
-            _put_prior(learner, places, start, weights, path, described.bias)
+            _put_prior(learner, positions, start, weights, path, described.bias)
 
 
 def _put_prior(
-    learner: StreamLearner, places: np.ndarray, start: int, weights: np.ndarray, path: Location, bias: float
+    learner: StreamLearner, positions: np.ndarray, start: int, weights: np.ndarray, path: Location, bias: float
 ) -> None:
     """Fill in a piece of a prior model's weights, class after class; bias: of the prior model."""
-    c, j = np.divmod(np.arange(start, start + len(weights)), len(places) + 1)
-    known = j < len(places)
+    c, j = np.divmod(np.arange(start, start + len(weights)), len(positions) + 1)
+    known = j < len(positions)
     prior = learner.state.prior.reshape(learner.runner.n_vectors, -1)
-    np.add.at(prior, (c[known], places[j[known]]), weights[known])
+    np.add.at(prior, (c[known], positions[j[known]]), weights[known])
     intercepts = weights[~known] * bias
     if intercepts.any() and not learner.runner.bias:
         raise InputError(f"{path}: has an intercept, but there is no constant feature; give {option('bias')}")

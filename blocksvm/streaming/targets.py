@@ -16,7 +16,7 @@ from blocksvm.problems.problem import class_factors
 
 KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
 SHOWN_FAULTS = 10
-MOST_SHORT = int(np.iinfo(np.int16).max)  # sets of a piece that places of sixteen bits tell apart
+MOST_SHORT = int(np.iinfo(np.int16).max)  # sets of a piece that sixteen bits tell apart
 SKIPPED = NO_LABEL - 1  # in the place of a class: the label is none of the classes, and the row is passed over
 
 
@@ -142,25 +142,25 @@ class SetTargets(StreamTargets):
         return self.labels
 
     def of(self, batch: RowBatch, counter: RecordCounter) -> tuple[np.ndarray, np.ndarray]:
-        """y (n,), the places of the rows' sets in ``sets``, and which rows (m,) int32 the learner gets.  InputError for
-        a label that is no set, or a set that holds what is none of the classes."""
+        """y (n,), the positions of the rows' sets in ``sets``, and which rows (m,) int32 the learner gets.  InputError
+        for a label that is no set, or a set that holds what is none of the classes."""
         classes = {label: c for c, label in enumerate(self.known_classes().values)}
         labels = batch.label_array()
         known = has_label(labels)
         self.unlabelled += 0 if self.again else int(np.count_nonzero(~known))
-        places: dict[tuple, int] = {}
+        positions: dict[tuple, int] = {}
         codes = np.full(len(batch), NO_LABEL, np.int32)
         for row in np.flatnonzero(known).tolist():
             label = labels[row]
             wrong = self._wrong(label, classes)
             if not wrong:
-                codes[row] = places.setdefault(label, len(places))
+                codes[row] = positions.setdefault(label, len(positions))
                 continue
             sentence = counter.at(batch, int(batch.origin.records[row]), wrong)
             self.skip(sentence)
             codes[row] = SKIPPED
-        self.sets = SetTable.of([classes[member] for member in label_set] for label_set in places)
-        y = codes.astype(np.int16) if len(places) <= MOST_SHORT else codes
+        self.sets = SetTable.of([classes[member] for member in label_set] for label_set in positions)
+        y = codes.astype(np.int16) if len(positions) <= MOST_SHORT else codes
         return y, np.flatnonzero(codes > (SKIPPED if self.keeps_unlabelled else NO_LABEL)).astype(np.int32)
 
     def _wrong(self, label, classes: dict) -> str:

@@ -156,8 +156,8 @@ class BlockPlan:
 
 
 def row_work_bytes(solver: Solver) -> int:
-    """What a row of the block at work takes beside the block: its place in the order, its state; in a certificate its
-    margins, and by how much they may be off, then its part of w(alpha)."""
+    """What a row of the block at work takes beside the block: its position in the order, its state; in a certificate
+    its margins, and by how much they may be off, then its part of w(alpha)."""
     row_bytes = sum(array.entry_bytes for array in solver.state_arrays if array.axis == "row" and array.in_visits)
     choosing = CHOOSING_BYTES if solver.with_set else 0
     return 4 + row_bytes + solver.visit_bytes + (1 + 2 * solver.n_vectors) * 8 + choosing

@@ -27,8 +27,8 @@ class VisitTask:
     """The task of a visit.
 
     key: two numbers that the order of its rows is drawn from; stats: what the schedule knows before the first pass;
-    members (m,) int32: of a visit to the working set its rows, as places in the set's block, else None; between: other
-    blocks of this reading are to come; last_worth: of the last pass over the set; most: passes at most.
+    members (m,) int32: of a visit to the working set its rows, as positions in the set's block, else None; between:
+    other blocks of this reading are to come; last_worth: of the last pass over the set; most: passes at most.
     """
 
     key: tuple[int, int]

@@ -20,7 +20,7 @@ RESIDENT_SHARE = 0.2  # of the nonzeros: a larger working set saves nothing wher
 FILL_SHARE = 0.8  # of the capacity, where not all candidates fit: the rest is for those of the blocks to come
 LOWERED = 0.25  # of the least share in a reading, the least in the next: shares fall, but not all rows are copied again
 BIN_BITS, BINS = 48, 1 << 15  # of a share's bits, those that are not looked at to find most of the largest ones
-# Bytes of a row: of the source, where to find its slot; of one that may be a member, its share, its places among the
+# Bytes of a row: of the source, where to find its slot; of one that may be a member, its share, its positions among the
 # members and in their order, and what choosing them takes; of one in a slot, also whether it is a member.
 TABLE_BYTES = 4
 MEMBER_BYTES = 8 + 4 + 4 + 24
@@ -118,7 +118,7 @@ class WorkingSet:
         if reset:
             self.member[:] = 0
             self.used[1:] = 0
-            self.close_gaps()  # the same rows have the same places if the reading is broken off and begun again
+            self.close_gaps()  # the same rows have the same positions if the reading is broken off and begun again
             self._settle()
 
     def renew(self, rows: np.ndarray, share: np.ndarray) -> None:

@@ -1,6 +1,6 @@
 """The rows of a working set: copied out of the blocks that pass by, one after the other in memory of their own.
 
-A slot is a row's place in the set; slots (l,) int32 has it by the row's number in its source, or -1.  A row that leaves
+A slot is a row's position in the set; slots (l,) int32 has it by the row's number in its source, or -1.  A row that leaves
 keeps its slot, no longer a member, until the set is compacted.
 Rows are given as ``sources.block.arrays_of`` has them.
 """

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.threads import Threads
-from blocksvm.model.measures import places_of
+from blocksvm.model.measures import bins_of
 from blocksvm.model.probabilities import ISOTONIC, PLATT
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
@@ -34,10 +34,8 @@ SMALL = 1e-10  # of a gradient's length, over the rows
 def binned(values: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(values rising, weights of the negative rows, of the positive rows) of the bins that have rows; values (n,)
     decision values, positive (n,) bool, weights (n,)."""
-    places = places_of(values, BITS)
-    parts = (
-        np.bincount(places, part, 1 << BITS) for part in (weights * ~positive, weights * positive, weights * values)
-    )
+    bins = bins_of(values, BITS)
+    parts = (np.bincount(bins, part, 1 << BITS) for part in (weights * ~positive, weights * positive, weights * values))
     below, above, total = parts
     there = below + above > 0.0
     return total[there] / (below + above)[there], below[there], above[there]

@@ -78,7 +78,7 @@ class CrossValidation:
         return np.divide(sums, totals, out=np.full(len(values), math.nan), where=totals > 0)
 
     def best(self, by: str | None = None) -> int:
-        """The place of the best C: of the largest accuracy or auc, or the least loss or rmse; of equals the first.
+        """The position of the best C: of the largest accuracy or auc, or the least loss or rmse; of equals the first.
         InputError where no fold has such a figure."""
         by = by or ("rmse" if self.real else "accuracy")
         values = self.mean(by)
@@ -142,11 +142,11 @@ def follow_path(
         if result.status == "interrupted":
             return scores
         scores.parts.append(len(part))
-        places = slice(done, done + len(part))
+        positions = slice(done, done + len(part))
         held = plan.solver.held(loop.state)[:, : len(part)]
         gaps = np.array(result.certificate.by_class["rel_gap"]).reshape(-1, chosen.count, held.shape[2])
-        scores.rel_gap[places] = gaps[: len(part)].max(axis=2)
-        score(plan.solver.problem, held, *targets, chosen, scores, places)
+        scores.rel_gap[positions] = gaps[: len(part)].max(axis=2)
+        score(plan.solver.problem, held, *targets, chosen, scores, positions)
         scores.seconds = time.perf_counter() - began
         done += len(part)
         previous = plan.solver.last(loop.state) if done < len(path) else None
@@ -209,11 +209,11 @@ def check_folds(source: Source, folds: Folds, y: np.ndarray, train_settings: Tra
     inside = codes_by_fold(folds, y, 2 if source.labels.binary else len(source.labels.values))
     outside = inside.sum(axis=0) - inside
     if (outside == 0).any():
-        fold, place = np.argwhere(outside == 0)[0].tolist()
+        fold, position = np.argwhere(outside == 0)[0].tolist()
         values = source.labels.values
         raise InputError(
-            f"{source.name}: all rows of label {label_text(values[place])} are in fold {fold + 1} of {folds.count}, so "
-            "that a model would be trained without them; it takes two such rows or more, or other groups of rows"
+            f"{source.name}: all rows of label {label_text(values[position])} are in fold {fold + 1} of {folds.count}, "
+            "so that a model would be trained without them; it takes two such rows or more, or other groups of rows"
         )
 
 
@@ -224,7 +224,7 @@ def score(
     weights: np.ndarray | None,
     folds: Folds,
     scores: CrossValidation,
-    places: slice,
+    positions: slice,
 ) -> None:
     """Each row by the models of its own fold; held (n_samples, n_C, classes): its decision values; targets, weights:
     as ``targets_of`` has them."""
@@ -236,7 +236,7 @@ def score(
         importance = None if weights is None else weights[rows]
         weight = len(rows) if importance is None else importance.sum()
         for number in range(n_C):
-            place = places.start + number, fold
+            position = positions.start + number, fold
             z, losses = held[rows, number].T, 0.0
             for c in range(classes):
                 side = y if classes == 1 else np.where(y == c, 1, -1).astype(np.int16)
@@ -244,13 +244,13 @@ def score(
                 known = of_class, np.zeros_like(of_class), side, y if problem.real else None, importance
                 certificate_sums(*known, objective, None, None, sums)
                 losses += sums[0, 0]
-            scores.loss[place] = losses / max(weight, 1e-300)
+            scores.loss[position] = losses / max(weight, 1e-300)
             if problem.real:
-                scores.rmse[place] = math.sqrt(np.square(z[0] - y).mean())
+                scores.rmse[position] = math.sqrt(np.square(z[0] - y).mean())
                 continue
-            scores.accuracy[place] = np.mean(predicted(z if classes > 1 else z[0]) == y)
+            scores.accuracy[position] = np.mean(predicted(z if classes > 1 else z[0]) == y)
             if classes == 1:
-                scores.auc[place] = area_under_curve(z[0], y > 0)
+                scores.auc[position] = area_under_curve(z[0], y > 0)
 
 
 def cross_validate(

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from support.places import ROOT
+from support.paths import ROOT
 from support.training_cases import make_store, random_rows, train
 
 from blocksvm.api.fit import fit

@@ -8,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from support.places import ROOT
+from support.paths import ROOT
 
 from blocksvm import stream
 from blocksvm.base import memory

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.places import ROOT
+from support.paths import ROOT
 from support.stream_cases import text_of
 from support.training_cases import command, make_store, random_rows
 

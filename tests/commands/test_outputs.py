@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support.places import ROOT
+from support.paths import ROOT
 from support.training_cases import command, make_store, random_rows
 
 from blocksvm.base.errors import InputError

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy
-from support.places import ROOT
+from support.paths import ROOT
 
 from blocksvm.cli.commands import COMMANDS, module_of
 from blocksvm.model.model_file import describe_model

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import scipy
-from support.places import ROOT
+from support.paths import ROOT
 
 import blocksvm
 from blocksvm import estimators

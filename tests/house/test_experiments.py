@@ -7,7 +7,7 @@ from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
-from support.places import ROOT
+from support.paths import ROOT
 
 RESULTS = ROOT / "experiments" / "results"
 WRITTEN = {"README", "reliability"}  # by hand: an overview, and what campaigns found

@@ -11,7 +11,7 @@ import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from support.places import ROOT
+from support.paths import ROOT
 from support.training_cases import make_store, random_rows
 
 from blocksvm import fit, open_store

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.places import GOLDEN
+from support.paths import GOLDEN
 
 import blocksvm
 from blocksvm.cli.commands import module_of

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from support.places import ROOT
+from support.paths import ROOT
 
 import blocksvm
 from blocksvm import structured

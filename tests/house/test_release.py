@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.places import ROOT
+from support.paths import ROOT
 
 import blocksvm
 

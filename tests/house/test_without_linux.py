@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from support.places import ROOT
+from support.paths import ROOT
 
 pytestmark = pytest.mark.process
 

@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from support.places import ROOT
+from support.paths import ROOT
 
 from blocksvm.base import log
 from blocksvm.kernels import inlined

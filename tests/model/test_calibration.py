@@ -7,7 +7,7 @@ import pytest
 import scipy.optimize
 from scipy import sparse
 from support.fold_cases import dense, looped
-from support.places import GOLDEN
+from support.paths import GOLDEN
 from support.training_cases import make_store, random_rows, svmlight
 
 from blocksvm.base.errors import InputError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from support.file_cases import rewrite_meta
-from support.places import GOLDEN
+from support.paths import GOLDEN
 
 import blocksvm
 from blocksvm import predict, split, stream

@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 from scipy import sparse
-from support.places import GOLDEN
+from support.paths import GOLDEN
 
 import blocksvm
 from blocksvm import InputError

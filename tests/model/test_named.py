@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.file_cases import described, put, rewrite_meta, texts_of
-from support.places import GOLDEN
+from support.paths import GOLDEN
 
 import blocksvm
 from blocksvm import predict, split

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from support.places import ROOT
+from support.paths import ROOT
 from support.training_cases import make_store, random_rows, svmlight, train
 
 import blocksvm

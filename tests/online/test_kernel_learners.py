@@ -119,16 +119,16 @@ def test_a_learner_is_its_definition(name, case, function, budget, bias):
         Matrix(sparse_rows(X), y), learner=name, order="stored", max_outer=2, bias=bias, **case, **budget, **function
     )
     state, labels = found.loop.state, np.tile(y, 2)
-    by_row = np.where(state["places"] > 0, state["coefficients"], 0.0)
+    by_row = np.where(state["positions"] > 0, state["coefficients"], 0.0)
     scale = np.abs(expected).max()
     np.testing.assert_allclose(by_row, expected, rtol=1e-6, atol=1e-6 * scale)
-    assert sorted(np.flatnonzero(state["places"])) == sorted(dense.terms)
+    assert sorted(np.flatnonzero(state["positions"])) == sorted(dense.terms)
     assert state["tally"][LOSS_SUM] == pytest.approx(np.maximum(0.0, 1.0 - labels * scores).sum(), rel=1e-6)
     if not (function is LINEAR and name == "kernel-perceptron"):  # there scores are 0 but for rounding
         assert state["tally"][MISTAKES] == (labels * scores <= 0.0).sum()
     # and what the model says
     support = found.result.support
-    by_age = [state["places"].tolist().index(place) for place in sorted(set(state["places"]) - {0})]
+    by_age = [state["positions"].tolist().index(place) for place in sorted(set(state["positions"]) - {0})]
     assert np.array_equal(support.coefficients, by_row[by_age])
     last = np.array([dense.score(x) for x in X])
     model = fit(
@@ -177,10 +177,10 @@ def test_any_blocks_and_a_resumed_run_have_the_same_bits(tmp_path, budget):
         assert broken.result.status == "interrupted"
         found.append(train(source, block_chunks=1, checkpoint=path, resume=True, **own))
     for other in found[1:]:
-        for name in ("tally", "places", "coefficients"):
+        for name in ("tally", "positions", "coefficients"):
             a, b = (run.loop.state[name].copy() for run in (found[0], other))
             if name == "coefficients":
-                a, b = (np.where(run.loop.state["places"] > 0, one, 0.0) for run, one in ((found[0], a), (other, b)))
+                a, b = (np.where(run.loop.state["positions"] > 0, one, 0.0) for run, one in ((found[0], a), (other, b)))
             assert a.tobytes() == b.tobytes(), name
         for name in ("indptr", "indices", "values", "norms", "coefficients"):
             assert np.array_equal(getattr(found[0].result.support, name), getattr(other.result.support, name))
@@ -198,7 +198,7 @@ def test_weights_of_rows_and_classes():
     )  # fmt: skip
     state = found.loop.state
     np.testing.assert_allclose(
-        np.where(state["places"] > 0, state["coefficients"], 0.0), expected, rtol=1e-9, atol=1e-12
+        np.where(state["positions"] > 0, state["coefficients"], 0.0), expected, rtol=1e-9, atol=1e-12
     )
     suffered = np.where(y > 0, 3.0, 1.0) * weights * np.maximum(0.0, 1.0 - y * scores)
     assert state["tally"][LOSS_SUM] == pytest.approx(suffered.sum(), rel=1e-9)
@@ -217,7 +217,7 @@ def test_a_projected_step_minimises_what_it_stands_for(name):
     tried = 0
     for n in range(20, 40):
         before, after = (train(Matrix(sparse_rows(X[:k]), y[:k]), **own).loop.state for k in (n, n + 1))
-        members = np.flatnonzero(before["places"])
+        members = np.flatnonzero(before["positions"])
         assert len(members) == budget
         K = np.array([[kernel(u, v) for v in X[members]] for u in X[members]])
         k, a = np.array([kernel(z, X[n]) for z in X[members]]), before["coefficients"][members]

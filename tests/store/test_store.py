@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse
-from support.places import ROOT
+from support.paths import ROOT
 from support.stored_rows import content
 from support.training_cases import quick_model
 from xxhash import xxh3_64

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from support.places import ROOT
+from support.paths import ROOT
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype
 from support.plain_learners import run as run_plainly

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from support.places import ROOT
+from support.paths import ROOT
 from support.plain_learners import LEARNERS, MultiPrototype, OneVsRest, run
 from support.stream_cases import SMALL_PIECES, learned, single, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, run_in_process, svmlight, train

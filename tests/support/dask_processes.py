@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from support.places import ROOT, TESTS
+from support.paths import ROOT, TESTS
 
 from blocksvm.cluster.dask import tls as tls_of
 

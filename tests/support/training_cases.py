@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse
-from support.places import DATA, ROOT
+from support.paths import DATA, ROOT
 from support.stored_rows import entries_of_chunk
 from support.thread_cluster import ThreadCluster
 

@@ -7,7 +7,7 @@ from typing import Literal, NotRequired, get_args, get_origin, get_type_hints
 import numpy as np
 import pytest
 from scipy import sparse
-from support.places import ROOT
+from support.paths import ROOT
 from support.training_cases import stop_after, train
 
 import blocksvm

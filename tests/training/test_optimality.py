@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 import reference
-from support.places import DATA
+from support.paths import DATA
 from support.training_cases import libsvm_text, make_store, rows_of_store, train
 
 liblinear = pytest.importorskip("liblinear.liblinearutil")

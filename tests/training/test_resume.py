@@ -14,7 +14,7 @@ import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
 import numpy as np
 import pytest
 from support.class_cases import classes
-from support.places import ROOT
+from support.paths import ROOT
 from support.training_cases import (
     SlowMatrix,
     asked,

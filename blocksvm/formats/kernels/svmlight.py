@@ -69,7 +69,7 @@ WORTH, TRIED = 8, 64
 
 @inlined
 def close_sums(ids, values, start, stop, l2, single, named, firsts, lasts):
-    """Scale and round one row whose ids are distinct and drop its zeros, and (named) the places of their names: (code, new stop,
+    """Scale and round one row whose ids are distinct and drop its zeros, and (named) the positions of their names: (code, new stop,
     or where the fault is, ||x||^2).  Numbers are divided by the largest one before they are squared, so that none is too large."""
     largest = norm = 1.0
     if l2:

@@ -37,38 +37,38 @@ def pace(total, parameters):
 
 
 @inlined
-def rda_weight(place, t, memory):
+def rda_weight(slot, t, memory):
     """w_j after round t."""
     columns, parameters = memory.columns, memory.parameters
-    u = columns[place + AT.u]
+    u = columns[slot + AT.u]
     excess = abs(u) - t * parameters[PARAMETER.l1]
     if excess <= 0.0 or u == 0.0:
         return 0.0
-    w = pace(columns[place + AT.squares], parameters) * excess
+    w = pace(columns[slot + AT.squares], parameters) * excess
     return -w if u > 0.0 else w
 
 
 @inlined
-def rda_idle_sum(place, memory):
+def rda_idle_sum(slot, memory):
     """sum of w_j after the rounds since it was up to date: -sign(u) pace (|u| - s l1) for s = r + 1, ... as long as
     that is above 0."""
     columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
-    u = abs(columns[place + AT.u])
+    u = abs(columns[slot + AT.u])
     if u == 0.0:
         return 0.0
-    since, last = columns[place + AT.round], scalars[ROUNDS]
+    since, last = columns[slot + AT.round], scalars[ROUNDS]
     if parameters[PARAMETER.l1] > 0.0:
         last = min(last, np.floor(u / parameters[PARAMETER.l1]))
     if last <= since:
         return 0.0
     series = (last * (last + 1.0) - since * (since + 1.0)) / 2.0
-    total = pace(columns[place + AT.squares], parameters) * ((last - since) * u - parameters[PARAMETER.l1] * series)
-    return -total if columns[place + AT.u] > 0.0 else total
+    total = pace(columns[slot + AT.squares], parameters) * ((last - since) * u - parameters[PARAMETER.l1] * series)
+    return -total if columns[slot + AT.u] > 0.0 else total
 
 
 @inlined
-def rda_idle(place, memory):
-    return rda_weight(place, memory.scalars[ROUNDS], memory), rda_idle_sum(place, memory)
+def rda_idle(slot, memory):
+    return rda_weight(slot, memory.scalars[ROUNDS], memory), rda_idle_sum(slot, memory)
 
 
 @inlined
@@ -77,8 +77,8 @@ def rda_score(row, memory):
     width, scalars = memory.width, memory.scalars
     z = 0.0
     for k in range(np.uint64(start), np.uint64(stop)):
-        place = np.uint64(indices[k]) * np.uint64(width)
-        z += value_at(values, k) * rda_weight(place, scalars[ROUNDS], memory)
+        slot = np.uint64(indices[k]) * np.uint64(width)
+        z += value_at(values, k) * rda_weight(slot, scalars[ROUNDS], memory)
     return z
 
 
@@ -91,24 +91,24 @@ def rda_update(row, y, z, importance, memory):
         scalars[ROUNDS] += 1.0
         return
     for k in range(np.uint64(start), np.uint64(stop)):
-        place = np.uint64(indices[k]) * np.uint64(width)
+        slot = np.uint64(indices[k]) * np.uint64(width)
         g = derivative * value_at(values, k)
         if averages(parameters):
-            columns[place + AT.sum] += rda_idle_sum(place, memory)
-            columns[place + AT.round] = scalars[ROUNDS]
-        columns[place + AT.u] += g
-        columns[place + AT.squares] += g * g
+            columns[slot + AT.sum] += rda_idle_sum(slot, memory)
+            columns[slot + AT.round] = scalars[ROUNDS]
+        columns[slot + AT.u] += g
+        columns[slot + AT.squares] += g * g
     scalars[ROUNDS] += 1.0
 
 
 @inlined
-def fobos_idle(place, memory):
+def fobos_idle(slot, memory):
     """(w_j, sum of it over the rounds): soft-thresholds by eta l1 / H_j in the rounds since it was up to date."""
     columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
-    w = columns[place + WEIGHT_AT.weight]
-    rounds = scalars[ROUNDS] - columns[place + WEIGHT_AT.round]
+    w = columns[slot + WEIGHT_AT.weight]
+    rounds = scalars[ROUNDS] - columns[slot + WEIGHT_AT.round]
     threshold = (
-        pace(columns[place + WEIGHT_AT.squares], parameters) * parameters[PARAMETER.l1]
+        pace(columns[slot + WEIGHT_AT.squares], parameters) * parameters[PARAMETER.l1]
         if w != 0.0 and parameters[PARAMETER.l1] != 0.0
         else 0.0
     )
@@ -120,11 +120,11 @@ def fobos_idle(place, memory):
 
 
 @inlined
-def fobos_moved(place, g, eta, memory):
+def fobos_moved(slot, g, eta, memory):
     columns, parameters = memory.columns, memory.parameters
-    columns[place + WEIGHT_AT.squares] += g * g
-    step = pace(columns[place + WEIGHT_AT.squares], parameters)
-    return soft(columns[place + WEIGHT_AT.weight] - step * g, step * parameters[PARAMETER.l1])
+    columns[slot + WEIGHT_AT.squares] += g * g
+    step = pace(columns[slot + WEIGHT_AT.squares], parameters)
+    return soft(columns[slot + WEIGHT_AT.weight] - step * g, step * parameters[PARAMETER.l1])
 
 
 @inlined
@@ -142,20 +142,20 @@ def ftrl_update(row, y, z, importance, memory):
     )
     fixed = rate * beta + parameters[FTRL_PARAMETER.l2]
     for k in range(start, stop):
-        place = np.int64(indices[k]) * width
+        slot = np.int64(indices[k]) * width
         g = derivative * value_at(values, k)
-        before = columns[place + FTRL_COLUMN.root]
+        before = columns[slot + FTRL_COLUMN.root]
         root = np.sqrt(before * before + g * g)
         if root == 0.0:
             continue
-        w = columns[place + FTRL_COLUMN.weight]
+        w = columns[slot + FTRL_COLUMN.weight]
         # the difference of the roots, without cancelling
         sigma = rate * (g * g / (root + before))
-        z_j = columns[place + FTRL_COLUMN.z] + g - sigma * w
-        columns[place + FTRL_COLUMN.z] = z_j
-        columns[place + FTRL_COLUMN.root] = root
+        z_j = columns[slot + FTRL_COLUMN.z] + g - sigma * w
+        columns[slot + FTRL_COLUMN.z] = z_j
+        columns[slot + FTRL_COLUMN.root] = root
         change = -soft(z_j, l1) / (fixed + rate * root) - w
-        change_weight(place + FTRL_COLUMN.weight, place + FTRL_COLUMN.lagged, change, memory)
+        change_weight(slot + FTRL_COLUMN.weight, slot + FTRL_COLUMN.lagged, change, memory)
 
 
 ADAPTIVE = Settings((LOSS, STEP, L1, not_negative("delta", "number added to the root of the sum of squares", 1.0)))

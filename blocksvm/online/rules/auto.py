@@ -31,7 +31,7 @@ coin_mean = COIN.rule.mean
 
 
 @inlined
-def coin_place(parameters):
+def coin_position(parameters):
     """The position of coin's numbers in a feature's."""
     return COIN_COLUMNS + 1 if averages(parameters) else COIN_COLUMNS
 
@@ -55,13 +55,13 @@ def auto_score(row, memory):
     indices, values, start, stop = row
     columns, width, scalars, parameters, _, scratch = memory
     n, begin = np.uint64(stop - start), np.uint64(start)
-    of_coin, first = 0.0, np.uint64(coin_place(parameters))
+    of_coin, first = 0.0, np.uint64(coin_position(parameters))
     for k in range(n):
-        place = np.uint64(indices[begin + k]) * np.uint64(width)
+        slot = np.uint64(indices[begin + k]) * np.uint64(width)
         x = value_at(values, begin + k)
-        scratch[k] = scale_with(x, place, columns)
-        scratch[n + k] = columns[place + AT.scaled]
-        of_coin += x * columns[place + first]
+        scratch[k] = scale_with(x, slot, columns)
+        scratch[n + k] = columns[slot + AT.scaled]
+        of_coin += x * columns[slot + first]
     to_shares(values, begin, n, scratch)
     of_nag = products(scratch, np.uint64(0), n, n)
     scalars[SCALAR.of_nag], scalars[SCALAR.of_coin] = of_nag, of_coin
@@ -74,7 +74,7 @@ NAG_LOSS = COIN_LOSS = None  # ``update_with`` puts theirs in their place
 @inlined
 def auto_update(row, y, z, importance, memory):
     columns, width, scalars, parameters, loss, scratch = memory
-    first = coin_place(parameters)
+    first = coin_position(parameters)
     scalars[SCALAR.rounds] += 1.0
     of_nag, of_coin = scalars[SCALAR.of_nag], scalars[SCALAR.of_coin]
     # z includes a prior model's part, which is the same for both
@@ -98,14 +98,14 @@ def auto_update(row, y, z, importance, memory):
 def auto_current(j, memory):
     if nag_leads(memory.scalars):
         return nag_current(j, memory)
-    return memory.columns[j * memory.width + coin_place(memory.parameters)]
+    return memory.columns[j * memory.width + coin_position(memory.parameters)]
 
 
 @inlined
 def auto_mean(j, memory):
     columns, width, scalars, parameters, loss, scratch = memory
     of_nag = Memory(columns, width, scalars[NAG_SCALARS:], parameters, loss, scratch)
-    of_coin = Memory(columns[coin_place(parameters) :], width, scalars[COIN_SCALARS:], parameters, loss, scratch)
+    of_coin = Memory(columns[coin_position(parameters) :], width, scalars[COIN_SCALARS:], parameters, loss, scratch)
     total = of_nag.scalars[ROUNDS] * nag_mean(j, of_nag) + of_coin.scalars[ROUNDS] * coin_mean(j, of_coin)
     return total / max(1.0, memory.scalars[SCALAR.rounds])
 

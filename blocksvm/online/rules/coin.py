@@ -39,25 +39,25 @@ def coin_update(row, y, z, importance, memory):
     scalars[SCALAR.steepest] = max(scalars[SCALAR.steepest], abs(derivative))
     first = parameters[PARAMETER.wealth] * scalars[SCALAR.rows] / max(1.0, scalars[SCALAR.entries])
     for k in range(np.uint64(start), np.uint64(stop)):
-        place = np.uint64(indices[k]) * np.uint64(width)
+        slot = np.uint64(indices[k]) * np.uint64(width)
         x = value_at(values, k)
         g = derivative * x
         if g == 0.0 or abs(x) < SMALLEST:
             continue
-        w, total, before = columns[place + AT.weight], columns[place + AT.total], columns[place + AT.wealth]
+        w, total, before = columns[slot + AT.weight], columns[slot + AT.total], columns[slot + AT.wealth]
         # a selection without a branch, which would be mispredicted: whether a feature is new is irregular
         wealth = (before if total != 0.0 else first) - g * w
         wealth = wealth if wealth > 0.0 else first
-        theta = columns[place + AT.theta] - g
-        scale = max(columns[place + AT.scale], abs(x))
+        theta = columns[slot + AT.theta] - g
+        scale = max(columns[slot + AT.scale], abs(x))
         total += abs(g)
-        columns[place + AT.wealth] = wealth
-        columns[place + AT.theta] = theta
-        columns[place + AT.scale] = scale
-        columns[place + AT.total] = total
+        columns[slot + AT.wealth] = wealth
+        columns[slot + AT.theta] = theta
+        columns[slot + AT.scale] = scale
+        columns[slot + AT.total] = total
         bound = scale * scalars[SCALAR.steepest]
         change = theta / (bound + total) * (wealth / bound) - w
-        change_weight(place + AT.weight, place + AT.lagged, change, memory)
+        change_weight(slot + AT.weight, slot + AT.lagged, change, memory)
 
 
 COIN = Learner(

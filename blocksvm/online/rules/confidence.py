@@ -77,11 +77,11 @@ def cw_var_update(row, y, z, importance, memory):
     root = np.hypot(1.0 - 2.0 * phi * m, phi * np.sqrt(8.0 * v))
     alpha = 2.0 * (phi - m / v) / (b + root) if b > 0.0 else (root - b) / (4.0 * phi * v)
     for k in range(start, stop):
-        place = np.int64(indices[k]) * width
+        slot = np.int64(indices[k]) * width
         x = value_at(values, k)
-        change = alpha * y * (x / columns[place + COLUMN.spread])
-        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
-        columns[place + COLUMN.spread] += 2.0 * alpha * phi * x * x
+        change = alpha * y * (x / columns[slot + COLUMN.spread])
+        change_weight(slot + COLUMN.weight, slot + COLUMN.lagged, change, memory)
+        columns[slot + COLUMN.spread] += 2.0 * alpha * phi * x * x
 
 
 @inlined
@@ -115,13 +115,13 @@ def cw_stdev_update(row, y, z, importance, memory):
     a = min(a, parameters[CW.most] * importance * deviation)
     q = 2.0 / (a * phi + np.hypot(a * phi, 2.0))
     for k in range(start, stop):
-        place = np.int64(indices[k]) * width
+        slot = np.int64(indices[k]) * width
         x = value_at(values, k)
-        variance = columns[place + COLUMN.spread]
+        variance = columns[slot + COLUMN.spread]
         change = a * y * (variance * x / deviation)
-        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
+        change_weight(slot + COLUMN.weight, slot + COLUMN.lagged, change, memory)
         others = max(0.0, 1.0 - variance * x * x / v)
-        columns[place + COLUMN.spread] = variance * (q + a * phi * others) / (q + a * phi)
+        columns[slot + COLUMN.spread] = variance * (q + a * phi * others) / (q + a * phi)
 
 
 @inlined
@@ -140,13 +140,13 @@ def arow_update(row, y, z, importance, memory):
     r = parameters[ADAPTIVE.r] / importance
     factor = loss / (v + r) * y
     for k in range(start, stop):
-        place = np.int64(indices[k]) * width
+        slot = np.int64(indices[k]) * width
         x = value_at(values, k)
-        variance = columns[place + COLUMN.spread]
+        variance = columns[slot + COLUMN.spread]
         change = factor * (variance * x)
-        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, memory)
+        change_weight(slot + COLUMN.weight, slot + COLUMN.lagged, change, memory)
         others = max(0.0, v - variance * x * x)
-        columns[place + COLUMN.spread] = variance * ((r + others) / (v + r))
+        columns[slot + COLUMN.spread] = variance * ((r + others) / (v + r))
 
 
 def with_phi(numbers):

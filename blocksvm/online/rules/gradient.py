@@ -64,25 +64,25 @@ def scaled_current(j, memory):
 @inlined
 def scaled_mean(j, memory):
     columns, width, scalars = memory.columns, memory.width, memory.scalars
-    place = j * width
-    total = scalars[SCALAR.sum] * columns[place + COLUMN.v] - columns[place + COLUMN.lagged]
+    slot = j * width
+    total = scalars[SCALAR.sum] * columns[slot + COLUMN.v] - columns[slot + COLUMN.lagged]
     return total / max(1.0, scalars[SCALAR.rounds])
 
 
 @inlined
-def rescale(place, factor, memory):
+def rescale(slot, factor, memory):
     """Multiply v_j with a factor; how the sum for the average so far, sum v - lagged, changes goes to lagged."""
     columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
     if averages(parameters):
-        columns[place + COLUMN.lagged] -= scalars[SCALAR.sum] * columns[place + COLUMN.v]
-    columns[place + COLUMN.v] = columns[place + COLUMN.v] * factor + 0.0  # turns -0 into 0
+        columns[slot + COLUMN.lagged] -= scalars[SCALAR.sum] * columns[slot + COLUMN.v]
+    columns[slot + COLUMN.v] = columns[slot + COLUMN.v] * factor + 0.0  # turns -0 into 0
 
 
 @inlined
 def rescale_all(factor, memory):
     """Multiply v with a factor, and let the scale begin anew."""
-    for place in range(0, memory.columns.shape[0], memory.width):
-        rescale(place, factor, memory)
+    for slot in range(0, memory.columns.shape[0], memory.width):
+        rescale(slot, factor, memory)
     memory.scalars[SCALAR.sum] = 0.0
     memory.scalars[SCALAR.scale] = 1.0
 
@@ -100,11 +100,11 @@ def move(row, factor, memory):
         scalars[SCALAR.norm] += factor * (2.0 * product + factor * sum_of_squares(row))
     factor /= scalars[SCALAR.scale]
     for k in range(start, stop):
-        place = np.int64(indices[k]) * width
+        slot = np.int64(indices[k]) * width
         change = factor * value_at(values, k)
-        columns[place + COLUMN.v] += change
+        columns[slot + COLUMN.v] += change
         if averages(parameters):
-            columns[place + COLUMN.lagged] += scalars[SCALAR.sum] * change
+            columns[slot + COLUMN.lagged] += scalars[SCALAR.sum] * change
 
 
 @inlined
@@ -114,8 +114,8 @@ def end_round(memory):
     radius = parameters[PARAMETER.radius]
     if scalars[SCALAR.rounds] % RENEW_NORM == 0.0 and radius < np.inf:
         total = 0.0
-        for place in range(0, columns.shape[0], width):
-            total += columns[place + COLUMN.v] * columns[place + COLUMN.v]
+        for slot in range(0, columns.shape[0], width):
+            total += columns[slot + COLUMN.v] * columns[slot + COLUMN.v]
         scalars[SCALAR.norm] = scalars[SCALAR.scale] * scalars[SCALAR.scale] * total
     if scalars[SCALAR.norm] > radius * radius:
         scalars[SCALAR.scale] = scalars[SCALAR.scale] * (radius / np.sqrt(scalars[SCALAR.norm]))

@@ -108,19 +108,19 @@ def settle(memory):
     """Recompute the total in units of a new shift, the largest |rate theta|."""
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     largest = 0.0
-    for place in range(0, columns.shape[0], width):
-        largest = max(largest, abs(parameters[PARAMETER.rate] * columns[place + COLUMN.theta]))
+    for slot in range(0, columns.shape[0], width):
+        largest = max(largest, abs(parameters[PARAMETER.rate] * columns[slot + COLUMN.theta]))
     scalars[SCALAR.shift] = largest
     total = 0.0
     n = 0.0
-    for place in range(0, columns.shape[0], width):
-        if columns[place + COLUMN.theta] != 0.0:
-            value, part = value_of(columns[place + COLUMN.theta], scalars, parameters)
-            columns[place + COLUMN.value], columns[place + COLUMN.part] = value, part
+    for slot in range(0, columns.shape[0], width):
+        if columns[slot + COLUMN.theta] != 0.0:
+            value, part = value_of(columns[slot + COLUMN.theta], scalars, parameters)
+            columns[slot + COLUMN.value], columns[slot + COLUMN.part] = value, part
             total += part
             n += 1.0
         else:
-            columns[place + COLUMN.value] = 0.0
+            columns[slot + COLUMN.value] = 0.0
     scalars[SCALAR.total] = scalars[SCALAR.peak] = total + others(n, scalars, parameters)
 
 
@@ -143,12 +143,12 @@ def update(row, y, z, importance, memory):
             _, unseen = value_of(0.0, scalars, parameters)
             change = 0.0
             for k in range(start, stop):
-                place = np.uint64(indices[k]) * width_of
-                before = columns[place + AT.theta]
+                slot = np.uint64(indices[k]) * width_of
+                before = columns[slot + AT.theta]
                 after = before - g * value_at(values, k)
                 value, part = value_of(after, scalars, parameters)
-                change += part - (columns[place + AT.part] if before != 0.0 else unseen)
-                columns[place + AT.value], columns[place + AT.theta], columns[place + AT.part] = value, after, part
+                change += part - (columns[slot + AT.part] if before != 0.0 else unseen)
+                columns[slot + AT.value], columns[slot + AT.theta], columns[slot + AT.part] = value, after, part
             scalars[SCALAR.total] += change
         else:
             for k in range(start, stop):

@@ -33,9 +33,9 @@ LEAST = np.finfo(np.float64).tiny  # the scale of a feature that has not occurre
 
 
 @inlined
-def scale_with(x, place, columns):
-    """s_j after an entry x; place: of the feature's numbers, unsigned."""
-    return max(max(columns[place + AT.scale], abs(x)), LEAST)
+def scale_with(x, slot, columns):
+    """s_j after an entry x; slot: of the feature's numbers, unsigned."""
+    return max(max(columns[slot + AT.scale], abs(x)), LEAST)
 
 
 @inlined
@@ -52,9 +52,9 @@ def nag_score(row, memory):
     columns, scratch = memory.columns, memory.scratch
     n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
     for k in range(n):
-        place = np.uint64(indices[start + k]) * width
-        scratch[k] = scale_with(value_at(values, start + k), place, columns)
-        scratch[n + k] = columns[place + AT.scaled]
+        slot = np.uint64(indices[start + k]) * width
+        scratch[k] = scale_with(value_at(values, start + k), slot, columns)
+        scratch[n + k] = columns[slot + AT.scaled]
     to_shares(values, start, n, scratch)
     return products(scratch, np.uint64(0), n, n)
 
@@ -65,11 +65,11 @@ def average_growth(row, memory, past):
     indices, values, start, stop = row
     columns, width = memory.columns, memory.width
     for k in range(start, stop):
-        place = np.uint64(indices[k]) * np.uint64(width)
-        old = columns[place + AT.scale]
+        slot = np.uint64(indices[k]) * np.uint64(width)
+        old = columns[slot + AT.scale]
         if old > 0.0:
-            change = columns[place + AT.scaled] * (1.0 / max(old, abs(value_at(values, k))) - 1.0 / old)
-            columns[place + AT.lagged] += past * change
+            change = columns[slot + AT.scaled] * (1.0 / max(old, abs(value_at(values, k))) - 1.0 / old)
+            columns[slot + AT.lagged] += past * change
 
 
 @inlined
@@ -77,8 +77,8 @@ def average_moves(row, factor, memory, past):
     indices, columns, scratch = row.indices, memory.columns, memory.scratch
     n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
     for k in range(n):
-        place = np.uint64(indices[start + k]) * width
-        columns[place + AT.lagged] += past * (factor * scratch[n + k] / columns[place + AT.scale])
+        slot = np.uint64(indices[start + k]) * width
+        columns[slot + AT.lagged] += past * (factor * scratch[n + k] / columns[slot + AT.scale])
 
 
 @inlined
@@ -93,20 +93,20 @@ def nag_update(row, y, z, importance, memory):
     n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
     if slope == 0.0:
         for k in range(n):
-            place = np.uint64(indices[start + k]) * width
-            columns[place + AT.scale] = scale_with(value_at(values, start + k), place, columns)
+            slot = np.uint64(indices[start + k]) * width
+            columns[slot + AT.scale] = scale_with(value_at(values, start + k), slot, columns)
         scalars[SCALAR.norms] += importance * products(scratch, np.uint64(0), np.uint64(0), n)
         return
     # roots and quotients in a separate loop over contiguous memory, which is vectorised
     two_n = n + n
     for k in range(n):
-        place = np.uint64(indices[start + k]) * width
+        slot = np.uint64(indices[start + k]) * width
         x = value_at(values, start + k)
         g = slope * x
-        squares = columns[place + AT.squares] + importance * g * g
-        scale = scale_with(x, place, columns)
-        columns[place + AT.squares] = squares
-        columns[place + AT.scale] = scale
+        squares = columns[slot + AT.squares] + importance * g * g
+        scale = scale_with(x, slot, columns)
+        columns[slot + AT.squares] = squares
+        columns[slot + AT.scale] = scale
         scratch[n + k], scratch[two_n + k] = squares, scale
     for k in range(n):
         root = np.sqrt(scratch[n + k])
@@ -119,16 +119,16 @@ def nag_update(row, y, z, importance, memory):
     pace = parameters[PARAMETER.step] * np.sqrt(scalars[SCALAR.importance] / scalars[SCALAR.norms])
     factor = aware_step(memory.loss, z, y, q * pace, importance) * pace
     for k in range(n):
-        place = np.uint64(indices[start + k]) * width
-        columns[place + AT.scaled] += factor * scratch[n + k]
+        slot = np.uint64(indices[start + k]) * width
+        columns[slot + AT.scaled] += factor * scratch[n + k]
     if averages(parameters):
         average_moves(row, factor, memory, scalars[ROUNDS] - 1.0)
 
 
 @inlined
 def nag_current(j, memory):
-    place = j * memory.width
-    return memory.columns[place + COLUMN.scaled] / max(memory.columns[place + COLUMN.scale], LEAST)
+    slot = j * memory.width
+    return memory.columns[slot + COLUMN.scaled] / max(memory.columns[slot + COLUMN.scale], LEAST)
 
 
 @inlined

@@ -65,10 +65,10 @@ def raised_to(total, a, p):
 
 
 @inlined
-def thresholded(place, columns, penalty, p, cap):
+def thresholded(slot, columns, penalty, p, cap):
     """v with the thresholds up to the last round."""
-    h = height_at(columns[place + AT.powers], p, cap)
-    return soft(columns[place + AT.v], (penalty - columns[place + AT.applied]) * h)
+    h = height_at(columns[slot + AT.powers], p, cap)
+    return soft(columns[slot + AT.v], (penalty - columns[slot + AT.applied]) * h)
 
 
 @inlined
@@ -79,10 +79,10 @@ def fobos_score(row, memory):
     penalty, p, cap = scalars[SCALAR.penalty], parameters[PARAMETER.p], parameters[PARAMETER.cap]
     z = 0.0
     for k in range(start, stop):
-        place = np.uint64(indices[k]) * width
-        v = thresholded(place, columns, penalty, p, cap)
-        columns[place + AT.v] = v
-        columns[place + AT.applied] = penalty
+        slot = np.uint64(indices[k]) * width
+        v = thresholded(slot, columns, penalty, p, cap)
+        columns[slot + AT.v] = v
+        columns[slot + AT.applied] = penalty
         z += value_at(values, k) * v
     return scalars[SCALAR.scale] * z
 
@@ -93,19 +93,19 @@ def reset(memory):
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scale, penalty = scalars[SCALAR.scale], scalars[SCALAR.penalty]
     p, cap = parameters[PARAMETER.p], parameters[PARAMETER.cap]
-    for place in range(np.uint64(0), np.uint64(columns.shape[0]), np.uint64(width)):
-        columns[place + AT.v] = scale * thresholded(place, columns, penalty, p, cap)
-        columns[place + AT.applied] = 0.0
+    for slot in range(np.uint64(0), np.uint64(columns.shape[0]), np.uint64(width)):
+        columns[slot + AT.v] = scale * thresholded(slot, columns, penalty, p, cap)
+        columns[slot + AT.applied] = 0.0
     scalars[SCALAR.scale] = 1.0
     scalars[SCALAR.penalty] = 0.0
 
 
 @inlined
 def fobos_current(j, memory):
-    place = np.uint64(j) * np.uint64(memory.width)
+    slot = np.uint64(j) * np.uint64(memory.width)
     scalars, parameters = memory.scalars, memory.parameters
     p, cap = parameters[PARAMETER.p], parameters[PARAMETER.cap]
-    return scalars[SCALAR.scale] * thresholded(place, memory.columns, scalars[SCALAR.penalty], p, cap)
+    return scalars[SCALAR.scale] * thresholded(slot, memory.columns, scalars[SCALAR.penalty], p, cap)
 
 
 @inlined
@@ -126,14 +126,14 @@ def fobos_update(row, y, z, importance, memory):
         penalty, p, cap = scalars[SCALAR.penalty], parameters[PARAMETER.p], parameters[PARAMETER.cap]
         start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
         for k in range(start, stop):
-            place = np.uint64(indices[k]) * width
+            slot = np.uint64(indices[k]) * width
             change = move * value_at(values, k)
-            powers = columns[place + AT.powers]
+            powers = columns[slot + AT.powers]
             if p != 0.0:
                 powers = raised_to(powers, abs(change), p)
-                columns[place + AT.powers] = powers
-            columns[place + AT.v] = soft(columns[place + AT.v] + change / scale, threshold * height_at(powers, p, cap))
-            columns[place + AT.applied] = penalty
+                columns[slot + AT.powers] = powers
+            columns[slot + AT.v] = soft(columns[slot + AT.v] + change / scale, threshold * height_at(powers, p, cap))
+            columns[slot + AT.applied] = penalty
     if is_small(after, parameters):
         reset(memory)
 
@@ -143,11 +143,11 @@ def fobos_update(row, y, z, importance, memory):
 
 
 @inlined
-def idle(place, memory):
+def idle(slot, memory):
     """(w, its sum over the rounds) after the rounds since the feature was up to date, one by one: ``w -= eta_s l1
     sign(w)``."""
     columns, parameters = memory.columns, memory.parameters
-    w, t, now = columns[place + IDLE_AT.weight], columns[place + IDLE_AT.round], memory.scalars[ROUNDS]
+    w, t, now = columns[slot + IDLE_AT.weight], columns[slot + IDLE_AT.round], memory.scalars[ROUNDS]
     if parameters[PARAMETER.l1] == 0.0:
         return w, (now - t) * w
     total = 0.0
@@ -159,8 +159,8 @@ def idle(place, memory):
 
 
 @inlined
-def moved(place, g, eta, memory):
-    w = memory.columns[place + IDLE_AT.weight]
+def moved(slot, g, eta, memory):
+    w = memory.columns[slot + IDLE_AT.weight]
     sign = np.float64(w > 0.0) - np.float64(w < 0.0)
     return w - eta * (g + memory.parameters[PARAMETER.l1] * sign)
 

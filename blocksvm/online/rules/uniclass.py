@@ -46,9 +46,9 @@ def renewed_by(times):
 
 
 @inlined
-def weight_at(place, columns, scalars):
-    factor = renewed_by(scalars[SCALAR.renewals] - columns[place + COLUMN.renewed])
-    return columns[place + COLUMN.v] * factor * scalars[SCALAR.scale]
+def weight_at(slot, columns, scalars):
+    factor = renewed_by(scalars[SCALAR.renewals] - columns[slot + COLUMN.renewed])
+    return columns[slot + COLUMN.v] * factor * scalars[SCALAR.scale]
 
 
 @inlined
@@ -102,10 +102,10 @@ def move_towards(row, y, z, importance, memory):
             scalars[SCALAR.renewals] += 1.0
             scalars[SCALAR.scale] = scalars[SCALAR.scale] / SMALL
     for k in range(start, stop):
-        place = np.int64(indices[k]) * width
-        v = columns[place + COLUMN.v] * renewed_by(scalars[SCALAR.renewals] - columns[place + COLUMN.renewed])
-        columns[place + COLUMN.v] = v + part * value_at(values, k) / scalars[SCALAR.scale]
-        columns[place + COLUMN.renewed] = scalars[SCALAR.renewals]
+        slot = np.int64(indices[k]) * width
+        v = columns[slot + COLUMN.v] * renewed_by(scalars[SCALAR.renewals] - columns[slot + COLUMN.renewed])
+        columns[slot + COLUMN.v] = v + part * value_at(values, k) / scalars[SCALAR.scale]
+        columns[slot + COLUMN.renewed] = scalars[SCALAR.renewals]
 
 
 @inlined

@@ -126,5 +126,5 @@ def test_features_of_a_damaged_model_are_no_places(tmp_path, numbered, on, how, 
     stream.features.ids = lambda: ids
     save_stream(tmp_path / "m.h5", stream)
     numbered(on)
-    with pytest.raises(InputError, match="m.h5: has features that are no places of 13 bits; it is damaged"):
+    with pytest.raises(InputError, match="m.h5: has features that are no hashes of 13 bits; it is damaged"):
         learned(text, "" if how == "start_from" else "pa1", bits=BITS, **{how: tmp_path / "m.h5"})
