@@ -43,6 +43,7 @@ from blocksvm.kernels.rows import (
 )
 
 NEVER = 255  # in the place of a rest
+LONGEST_REST = NEVER - 2
 
 
 class Limits(NamedTuple):

@@ -19,8 +19,8 @@ from blocksvm.base.threads import Threads
 from blocksvm.solvers.dual_cd_kernels import Limits, PassArrays
 
 # Batches of a pass over a block.  Five data sets with six seeds each took 360, 357 and 357 outer iterations with 8, 16
-# and 64, and 348 without screening.  A batch has a piece of work at least (base/threads.py): what it costs beside its
-# rows was up to a quarter of the time where blocks are small.
+# and 64, and 348 without screening; eight others take as long with 64.  A batch has a piece of work at least
+# (base/threads.py): what it costs beside its rows was up to a quarter of the time where blocks are small.
 BATCHES = 16
 # Of a batch's rows: where more have moved, the next batch is not screened.  Where a part p moves, screening costs one
 # thread p of a pass, and N threads save 1 - 1/N - p.  On five data sets and one thread a half took 1.01 to 1.42 times

@@ -13,10 +13,8 @@ from blocksvm.base.errors import InputError
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition, StoredChunks
 from blocksvm.training.schedule import (
-    LEAST_READ,
     MOST_PASSES,
     NEXT_CYCLE,
-    WORTH_ANOTHER,
     Auto,
     Fixed,
     Overlap,
@@ -220,8 +218,8 @@ def test_schedules_ask_for_the_passes_they_promise():
     assert passes_of(Overlap(), ready=True) == 1
     assert passes_of(Overlap(), with_set=True) == 1, "the passes over the set fill the wait"
     worth = {"work": 100, "visit_gain": 1.0, "visit_work": 300.0}
-    assert passes_of(Auto(), gain=1.01 * WORTH_ANOTHER / 3.0, **worth) == MOST_PASSES
-    assert passes_of(Auto(), gain=0.99 * WORTH_ANOTHER / 3.0, **worth) == 1
+    assert passes_of(Auto(), gain=1.01 / 3.0, **worth) == MOST_PASSES
+    assert passes_of(Auto(), gain=0.99 / 3.0, **worth) == 1
     assert passes_of(Auto(), gain=9.0, with_set=True, **worth) == 1
     assert passes_of(Auto(), gain=9.0, first_of_warm_start=True, **worth) == 1
     assert passes_of(Auto()) == 1, "nothing was gained"
@@ -234,13 +232,13 @@ def test_a_pass_between_blocks_waits_for_blocks_of_some_size(schedule):
     def asked(read: float, passes: int = 0, ready: bool = False, last_worth: float = 1.0) -> bool:
         return schedule.between(PassStats(passes, read=read), ready, last_worth)
 
-    assert not asked(0.99 * LEAST_READ)
-    assert asked(LEAST_READ)
-    assert asked(LEAST_READ, passes=1) == overlap
-    assert asked(LEAST_READ, ready=True) != overlap
+    assert asked(0.99) == overlap, "it goes by the clock alone"
+    assert asked(1.0)
+    assert asked(1.0, passes=1) == overlap
+    assert asked(1.0, ready=True) != overlap
     # where the last pass was worth little, more blocks come before the next one
-    assert asked(11.0 * LEAST_READ, last_worth=0.3) == overlap
-    assert asked(11.2 * LEAST_READ, last_worth=0.3) and asked(LEAST_READ, last_worth=9.0)
+    assert asked(11.0, last_worth=0.3) == overlap
+    assert asked(11.2, last_worth=0.3) and asked(1.0, last_worth=9.0)
     assert not asked(9.0, passes=MOST_PASSES)
 
 
