@@ -61,7 +61,7 @@ def evaluate(
 # a working set come between the visits, 0.45 to 0.75 on a million rows without).  With 1 ten data sets take 1.1 times
 # as many readings.
 FIRST_RATIO = 0.2
-WORK_BETWEEN = 10.0  # readings of all rows, in nonzeros visited: certificates take a tenth of the work at most
+WORK_BETWEEN = 10.0  # readings of all rows, in nonzeros visited: after so many a certificate is due
 
 
 @dataclass
