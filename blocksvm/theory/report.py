@@ -237,8 +237,8 @@ def play(
         check_task(learner, settings, SEVERAL, max_rows)
     elif targets != NUMBERS:
         require_two_labels(source)
-    make = EXACT.get(learner) or method_of(get_learner(learner)).make
-    solver = make(Task(settings | ({"average": True} if average else {}), source))
+    method = EXACT.get(learner) or method_of(get_learner(learner))
+    solver = method.make(Task(settings | ({"average": True} if average else {}), source))
     runner = getattr(solver, "runner", solver)
     return source.reader(real=True) if targets == NUMBERS else source, runner, task_of(runner, solver.member)
 
