@@ -228,7 +228,7 @@ def test_a_feature_without_weight_has_no_certificate():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_slopes_and_duals_are_those_of_the_loss(name):
+def test_smoothed_losses_lie_below_and_have_their_slopes(name):
     rng = np.random.default_rng(0)
     y = np.where(rng.random(50) < 0.5, 1.0, -1.0)
     z, losses = 2.0 * rng.standard_normal(50), losses_of(name)
@@ -240,9 +240,3 @@ def test_slopes_and_duals_are_those_of_the_loss(name):
         step = np.where(np.arange(50) == i, 1e-6, 0.0)
         numerical = (losses.at(z + step, y, width)[0] - losses.at(z - step, y, width)[0]).sum() / 2e-6
         assert slopes[i] == pytest.approx(numerical, abs=1e-6)
-    # Fenchel: the conjugate is the largest of s v - loss(v), found on a grid
-    grid = np.linspace(-30.0, 30.0, 60_001)
-    for i in range(5):
-        values = np.array([LOSSES[name](v, y[i], 0.1)[0] for v in grid[::20]])
-        conjugate = (0.9 * slopes[i] * grid[::20] - values).max()
-        assert losses.dual(0.9 * slopes[i : i + 1], y[i : i + 1]) == pytest.approx(-conjugate, abs=2e-3)
