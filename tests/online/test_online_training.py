@@ -366,12 +366,6 @@ def test_pegasos_as_a_learner_is_the_same_from_a_store_and_from_text(tmp_path, s
         by_C.result.w[:-1], weights_by_id(tmp_path / "False.h5", 11)[0][1:], rtol=1e-9, atol=1e-12
     )
     X, y = classes()
-    for more in ({"multiclass": "rest"}, {"query": 0.5}, {"average": True}):
-        source = Matrix(X, y)
-        made = fit(source, learner="pegasos", lam=0.1, **more)
-        made.save(tmp_path / "first.h5", overwrite=True)
-        on = fit(source, start_from=tmp_path / "first.h5")
-        assert np.array_equal(on.result.w, fit(source, learner="pegasos", lam=0.1, max_outer=2, **more).result.w)
     with pytest.raises(InputError, match="lam and C say the same thing"):
         fit(Matrix(X, y), learner="pegasos", C=1.0, lam=0.1)
 

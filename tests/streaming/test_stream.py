@@ -159,10 +159,8 @@ def test_the_command_writes_progress_model_and_log(tmp_path, capsys, succeeds):
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (["--learner", "nobody"], "no such learner"),
         (["--learner", "omd", "--mirror", "entropic", "--n-features", "5"], "--n-features 5: the rows have"),
         (["--learner", "pegasos"], "pegasos needs --lambda"),
-        (["--learner", "omd", "--mirror", "entropic"], "needs --n-features"),
         (["--learner", "pa1", "--bits", "40"], "--bits 40: must be from 1 to 31"),
         (["--learner", "pa1", "--bits", "30"], "--bits 30: takes 17,180 MB"),
         (["--learner", "pa1", "--labels", "1"], "name two different labels"),
