@@ -122,6 +122,8 @@ class ParsedAhead:
         finally:
             self.closed.set()
             self.room.release(len(workers))
+            with self.turns:
+                self.turns.notify_all()
             for worker in workers:
                 if worker.ident is not None:
                     worker.join(ENDING_SECONDS)
@@ -159,7 +161,7 @@ class ParsedAhead:
         except BaseException as error:
             parts = error
         with self.turns:
-            self.turns.wait_for(lambda: self.following == number)
+            self.turns.wait_for(lambda: self.following == number or self.closed.is_set())
         try:
             for part in parts if isinstance(parts, list) else ():
                 self.find(part)
