@@ -11,7 +11,7 @@ from support.plain_learners import LEARNERS, LOSSES, plain_runner
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import report
 from blocksvm.theory.bounds import bounds_of
-from blocksvm.theory.comparators import FixedWeights, measure
+from blocksvm.theory.comparators import FixedWeights, measured
 from blocksvm.theory.replay import replay
 from blocksvm.theory.rows import ReplayRows, log_spaced
 from blocksvm.theory.run import Run
@@ -71,21 +71,9 @@ def replayed(X, y, name, case, times=None) -> Run:
     return replay(run, lambda text: None)
 
 
-def compared(run: Run, X, *vectors) -> list:
-    """Comparators of dense weights: scaled into the learner's ball, and to a least margin of 1, as well as plain."""
-    found = []
-    for w in (np.zeros(run.d), *vectors):
-        weights = np.append(w, 0.0)
-        scores = X @ w
-        found.append(measure(run, FixedWeights("u", weights), scores))
-        factors = []
-        if run.ball is not None:
-            length = np.linalg.norm(w, ord=run.ball[0])
-            factors += [run.ball[1] / length * (1 - 1e-12)] if length > run.ball[1] else []
-        if found[-1].margin[-1] > 0:
-            factors.append((1 + 1e-12) / found[-1].margin[-1])
-        found += [measure(run, FixedWeights("u", f * weights), f * scores) for f in factors]
-    return found
+def compared(run: Run, *vectors) -> list:
+    """Comparators of dense weights, and of these scaled, as a report has them."""
+    return [u for w in (np.zeros(run.d), *vectors) for u in measured(run, FixedWeights("u", np.append(w, 0.0)))]
 
 
 def judged(run, found):

@@ -79,7 +79,7 @@ def test_no_bound_is_violated_where_its_assumptions_hold(name, case, data, scale
     X, y, plane = data
     run = replayed(X, y, name, case)
     rng = np.random.default_rng(seed)
-    found = compared(run, X, scale * plane, *(scale * rng.standard_normal((3, run.d))))
+    found = compared(run, scale * plane, *(scale * rng.standard_normal((3, run.d))))
     for bound in bounds_of(run):
         # each comparator on its own: another one must not hide it behind a smaller bound
         for u in found:
@@ -94,7 +94,7 @@ def test_assumptions_that_fail_are_named():
 
     def failure(name, case, bound):
         run = replayed(X, y, name, case)
-        one = judged(run, compared(run, X, *noisy))[bound]
+        one = judged(run, compared(run, *noisy))[bound]
         assert not one.applies
         assert len(one.right) == 0
         return one.failures()
@@ -158,7 +158,7 @@ def test_comparators_outside_of_a_ball_are_not_admitted():
         one = report.judge(next(b for b in BOUNDS if b.name == bound), run, [large], large)
         assert not one.applies
         assert "||u||" in one.failures()
-        assert judged(run, compared(run, X, 50.0 * plane))[bound].applies
+        assert judged(run, compared(run, 50.0 * plane))[bound].applies
 
 
 @pytest.mark.slow
