@@ -12,10 +12,10 @@ from blocksvm.base.settings import plain
 from blocksvm.base.vectors import on_lines
 from blocksvm.model.measures import RankCurve
 from blocksvm.online import get_learner
-from blocksvm.online.learner import COMMON_SETTINGS, PRIOR, SETS, SHARED, of_classes
+from blocksvm.online.learner import COMMON_SETTINGS, PRIOR, SHARED
 from blocksvm.online.loops import NO_LABEL, TALLY_LENGTH, SetTable
 from blocksvm.online.runner import LearnerState, Runner
-from blocksvm.online.solver import check_weighs_classes, progress_of, settings_of
+from blocksvm.online.solver import check_class_weight, progress_of, settings_of
 from blocksvm.store.descriptions import MethodMeta
 from blocksvm.streaming.ranking_kernels import rank_rows
 
@@ -129,18 +129,6 @@ class StreamLearner:
         self.state.columns[positions.ravel()[start - first * width :][: len(numbers)]] = numbers
 
 
-def check_class_weight(class_weight, runner: Runner, targets: str | None) -> None:
-    """InputError where rows of a stream cannot be weighted by their class."""
-    if class_weight == "balanced":
-        raise InputError(
-            f"{option('class_weight', class_weight)}: how many rows of each class will come is not known in a stream; "
-            f"give {option('class_weight', 'LABEL=WEIGHT,LABEL=WEIGHT')}"
-        )
-    if not of_classes(targets) or targets == SETS:
-        raise InputError(f"{option('class_weight')}: is for rows of one label each; leave it out")
-    check_weighs_classes(runner.learner)
-
-
 def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[StreamLearner]:
     """The learners of a stream with these ``StreamSettings``; classes: None where labels are numbers.  InputError for
     settings that do not fit."""
@@ -162,7 +150,12 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
         if has_prior and PRIOR not in runner.learner.takes:
             raise InputError(f"{option('prior')}: {name} does not accept a prior model; leave it out")
         if settings.class_weight is not None:
-            check_class_weight(settings.class_weight, runner, settings.targets)
+            if settings.class_weight == "balanced":
+                raise InputError(
+                    f"{option('class_weight', 'balanced')}: how many rows of each class will come is not known in a "
+                    f"stream; give {option('class_weight', 'LABEL=WEIGHT,LABEL=WEIGHT')}"
+                )
+            check_class_weight(runner.learner, settings.targets)
             shared["class_weight"] = settings.class_weight
         resolved = runner.settings | COMMON_SETTINGS.resolve(shared, name)
         if settings.class_weight is None:

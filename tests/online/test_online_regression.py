@@ -206,7 +206,7 @@ def test_labels_that_do_not_fit_are_said(tmp_path, refusal):
         fit(X, np.array(["a", "b"] * 10), learner="pa", targets="numbers")
     with pytest.raises(InputError, match="have no label"):
         fit(X, np.where(np.arange(20) == 3, np.nan, y), learner="pa", targets="numbers")
-    with pytest.raises(InputError, match="has no classes"):
+    with pytest.raises(InputError, match="is for rows of one label each"):
         fit(X, y, learner="pa1", targets="numbers", class_weight="balanced")
     for learner, options, told in [
         ("ogd", {"loss": "hinge"}, "choose one of epsilon-insensitive, .*absolute"),

@@ -256,5 +256,5 @@ def test_from_text_to_a_radius(tmp_path, succeeds, refusal):
     ]:
         for main, files in ((stream_main, [tmp_path / "new.svm"]), (train_main, [store, tmp_path / "x.h5"])):
             assert said in refusal(main, *files, *options)
-    with pytest.raises(InputError, match="targets=none has no classes"):
+    with pytest.raises(InputError, match="class_weight: is for rows of one label each"):
         fit(X, np.arange(200) % 2, learner="pa1", targets="none", epsilon=1.0, class_weight="balanced")
