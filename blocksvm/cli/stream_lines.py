@@ -51,7 +51,7 @@ class StreamDisplay:
     def begin(self, inputs: list[str], settings, stream) -> None:
         """Print the inputs, the learners, and the memory that they may take."""
         before = stream.report()
-        self.ranked = stream.leading.ranking is not None
+        self.ranked = stream.leading.curve is not None
         self.rows, self.loss = before.rows, before.cumulative_loss
         self.rows_before, self.nonzeros_before = before.rows, stream.nonzeros
         names = ", ".join("standard input" if name == "-" else name for name in inputs[:3])

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -20,7 +19,7 @@ import scipy.linalg
 import scipy.sparse
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.online.learner import Setting, Settings, positive
+from blocksvm.online.learner import Learner, Setting, Settings, positive
 from blocksvm.online.loops import ROWS, note
 from blocksvm.online.solver import RowSolver, require_two_classes
 from blocksvm.solvers.solver import Capabilities, Method, State, StateArray, Task
@@ -38,6 +37,8 @@ NO_LOSS = 1e-10  # relative to the loss of w = 0: rows that are separated
 GROWTH = 10.0  # of eta, at most, from one problem to the next
 MOST_ETAS = 200
 WORST_GAP, ETA = range(2)  # of state["leader"]
+# (leader, settings, eta) -> (w of the rows so far, eta to start the next round)
+Follow = Callable[["Leader", Mapping, float], tuple[np.ndarray, float]]
 
 
 class Leader:
@@ -245,29 +246,6 @@ def _next_eta(w: np.ndarray, slope: np.ndarray, eta: float, radius: float, low: 
     return result
 
 
-@dataclass(frozen=True)
-class ExactLearner:
-    """A learner of this file.  follow(leader, settings, eta) -> (w of the rows so far, eta to start the next round)."""
-
-    name: str
-    summary: str
-    settings: Settings
-    follow: Callable[[Leader, Mapping, float], tuple[np.ndarray, float]]
-    acts_up_to = math.inf
-
-
-LEARNERS = (
-    ExactLearner(
-        "forel-exact", "follow the regularised leader exactly (some thousand rows)",
-        Settings((LOSS, positive("step", "eta, the weight of the losses", 1.0, metavar="ETA"))), follow_regularised,
-    ),
-    ExactLearner(
-        "ftl", "follow the leader in the ball ||w|| <= B exactly (some thousand rows)",
-        Settings((LOSS, positive("radius", "keep w in the ball ||w|| <= B", 1.0, metavar="B"))), follow_in_ball,
-    ),
-)  # fmt: skip
-
-
 class ExactSolver(RowSolver):
     """The ``Solver`` of both learners, on rows that are all in memory."""
 
@@ -282,8 +260,8 @@ class ExactSolver(RowSolver):
     needs_all_rows = True
     capabilities = Capabilities(predicts_first=True)
 
-    def __init__(self, learner: ExactLearner, task: Task):
-        self.learner, self.name = learner, learner.name
+    def __init__(self, learner: Learner, follow: Follow, task: Task):
+        self.learner, self.name, self.follow = learner, learner.name, follow
         self.settings, self.bias = learner.settings.resolve(task.settings, learner.name), task.bias
         self.n_samples = task.source.n_samples
         require_two_classes(task.source, self.name)
@@ -312,7 +290,7 @@ class ExactSolver(RowSolver):
             below, length = margin <= 0.0, block.indptr[i + 1] - block.indptr[i]
             note(tally, max(0.0, 1.0 - margin) ** power, below, below, True, z, y[i], length)
             state["seen"][i] = 1
-            state["w"][:], state["leader"][ETA] = self.learner.follow(leader, self.settings, state["leader"][ETA])
+            state["w"][:], state["leader"][ETA] = self.follow(leader, self.settings, state["leader"][ETA])
             state["leader"][WORST_GAP] = max(state["leader"][WORST_GAP], leader.gap)
             if scores is not None and after is not None:
                 scores[position], after[position] = z, y[i] * float((leader.Z[[i]] @ state["w"])[0])
@@ -339,7 +317,18 @@ class ExactSolver(RowSolver):
         return f"some of the minimisers are exact to a relative gap of {worst:.1e} only, not to {GAP:g}"
 
 
-EXACT = {learner.name: partial(ExactSolver, learner) for learner in LEARNERS}
-FOREL_EXACT, FTL = (
-    Method(one.name, one.summary, one.settings, ExactSolver.capabilities, EXACT[one.name]) for one in LEARNERS
-)
+def exactly(name: str, summary: str, setting: Setting, follow: Follow) -> Method:
+    learner = Learner(name, summary, settings=Settings((LOSS, setting)))
+    make = partial(ExactSolver, learner, follow)
+    return Method(name, summary, learner.settings, ExactSolver.capabilities, make)
+
+
+FOREL_EXACT = exactly(
+    "forel-exact", "follow the regularised leader exactly (some thousand rows)",
+    positive("step", "eta, the weight of the losses", 1.0, metavar="ETA"), follow_regularised,
+)  # fmt: skip
+FTL = exactly(
+    "ftl", "follow the leader in the ball ||w|| <= B exactly (some thousand rows)",
+    positive("radius", "keep w in the ball ||w|| <= B", 1.0, metavar="B"), follow_in_ball,
+)  # fmt: skip
+EXACT = {method.name: method for method in (FOREL_EXACT, FTL)}

@@ -210,17 +210,6 @@ class KernelOnlineSolver(RowSolver):
         self.vectors = SupportVectors(*sizes, self.projects, state[POSITIONS])
         self.by_row = state[COEFFICIENTS]
 
-    def held(self) -> SupportVectors:
-        return self.vectors
-
-    def hold(self, held: SupportVectors, state: State) -> None:
-        self.vectors = held
-        if not state:
-            self.by_row = np.empty(len(held.positions))
-            return
-        state[POSITIONS][:], held.positions = held.positions, state[POSITIONS]
-        held.put_coefficients(self.by_row)
-
     def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         self.vectors.restore(self.by_row, blocks, self.function, self.constant)
 

@@ -17,7 +17,6 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
 from blocksvm.online import loops
 from blocksvm.online.costs import CostMatrix
-from blocksvm.online.learner import CLASSES as ONE_CLASS
 from blocksvm.online.learner import (
     COMMON_SETTINGS,
     LOSS,
@@ -125,8 +124,9 @@ class OnlineSolver(RowSolver):
         targets, sets = shared.get("targets"), source.label_kind == LABEL_SETS
         real = not of_classes(targets)
         if sets and not real:
-            check_sets(shared, task)
-            shared["targets"] = SETS
+            if targets is not None and targets != SETS:
+                raise InputError(f"{source.name}: its rows have sets of labels; leave {option('targets')} out")
+            targets = shared["targets"] = SETS
             labels, self.member, _ = kinds_of(source)
             self.sets = loops.SetTable.of(map(np.flatnonzero, self.member))
             k = len(labels.values)
@@ -139,7 +139,7 @@ class OnlineSolver(RowSolver):
                 (require_numbers if real else require_labels)(source)
             k = 2 if real else len(source.labels.values)
         known = known_of(source, task.bias)
-        self.factors = None if self.sets else factors_by_code(task, learner, targets)
+        self.factors = factors_by_code(task, learner, targets)
         if shared.get("multiclass") is not None and k == 2 and not (real or self.sets):
             raise InputError(f"{option('multiclass')}: the rows have two classes; leave it out")
         if not learns_apart(shared.get("multiclass")) and (k > 2 or self.sets):
@@ -232,28 +232,20 @@ def settings_of(learner: Learner, settings: Mapping) -> Settings:
     return learner.of_targets(settings.get("targets")).of(settings).settings_of(settings)
 
 
-def check_sets(shared: dict, task: Task) -> None:
-    """Raise InputError for settings that have no meaning where rows have sets of labels."""
-    if shared.get("targets") == ONE_CLASS:
-        raise InputError(f"{task.source.name}: its rows have sets of labels; leave {option('targets')} out")
-    if task.settings.get("class_weight") is not None:
-        raise InputError(f"{option('class_weight')}: is for rows of one label each, not for sets of them; leave it out")
-
-
 def factors_by_code(task: Task, learner: Learner, targets: str | None = None) -> np.ndarray | None:
     """Class weights by code, or None where all are 1.  Two classes: of the codes -1, 0 and 1 in this order; more: of
     each class, then of rows without one."""
     class_weight, labels = task.settings.get("class_weight"), task.source.labels
     if class_weight is None:
         return None
-    if not of_classes(targets):
-        raise InputError(f"{option('class_weight')}: {option('targets', targets)} has no classes; leave it out")
-    check_weighs_classes(learner)
+    check_class_weight(learner, targets)
     return at_codes(class_factors(class_weight, labels, sums_by_class(task.source, labels)), labels)
 
 
-def check_weighs_classes(learner: Learner) -> None:
-    """Raise InputError where a learner's rule does not support weights of rows."""
+def check_class_weight(learner: Learner, targets: str | None) -> None:
+    """Raise InputError where rows have no class each, or the learner's rule does not support weights of rows."""
+    if targets == SETS or not of_classes(targets):
+        raise InputError(f"{option('class_weight')}: is for rows of one label each; leave it out")
     if WEIGHTS not in learner.takes:
         raise InputError(f"{option('class_weight')}: {learner.name} does not support class weights; leave it out")
 

@@ -107,11 +107,17 @@ def iterate_blocks(source: Source, memory: int | str) -> Iterator[Block]:
         ...     sum(len(block.y) for block in blocksvm.iterate_blocks(store, "10MB"))
         60
     """
+    yield from blocks_of(source, memory, np.arange(len(source.chunks)))
+
+
+def blocks_of(source: Source, memory: int | str, order: np.ndarray) -> Iterator[Block]:
+    """The same of all chunks in this order."""
     memory, chunks = int(MEMORY.checked(memory)), source.chunks
     limit = memory // 2
     plan: list[list[int]] = [[]]
     rows, size, sizes = 0, 0, source.sizes
-    for chunk, (n, more) in enumerate(zip(chunks.n_rows.tolist(), sizes.tolist(), strict=True)):
+    for chunk in order.tolist():
+        n, more = int(chunks.n_rows[chunk]), int(sizes[chunk])
         if plan[-1] and source.shape.block_bytes(rows + n, size + more) > limit:
             plan.append([])
             rows = size = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -47,8 +46,8 @@ class ParsedPart:
 
 
 class ParsedAhead:
-    """The pieces of all inputs in their order, each as a list of ``ParsedPart``.  Features are found in their
-    order by the parsing threads: while one of them does, the others leave their pieces to it and do not wait.
+    """The pieces of all inputs in their order, each as a list of ``ParsedPart``.  Features are found in that
+    order by the parsing threads, each in its turn.
 
     reading: how rows are made, in the format of its recipe, or, of 'auto', in the one that the first bytes look like;
     skip_bad: go on after a bad line; memory: bytes, of which pieces take a small share; jobs: threads that parse.
@@ -88,48 +87,46 @@ class ParsedAhead:
     def pieces(self, inputs: list[str]) -> Iterator[list[ParsedPart]]:
         """Parsed pieces; rows come as soon as they are read.  The consumer reads and parses a piece itself instead of
         waiting, unless reading may wait for a pipe.  Raises InputError for an unreadable input."""
-        self.changed = threading.Condition()
-        # parts of pieces, or the end of the pieces, ``END`` or an exception: by number, and in their turn
-        self.parsed: dict[int, list[ParsedPart] | object] = {}
-        self.ready: deque[list[ParsedPart] | object] = deque()
-        self.under_way = self.following = 0  # pieces that have a place; the next one in turn
-        self.n_read = n_returned = 0
-        self.finding = self.ended = False
+        self.ready: queue.SimpleQueue = queue.SimpleQueue()  # parts of a piece, or ``END`` or an exception
+        self.room = threading.Semaphore(self.n_pieces)  # in the planned memory
+        self.turns = threading.Condition()
+        self.n_read = self.following = 0  # pieces; the next one whose features are found
+        self.ended = False
         self.closed = threading.Event()
         self.reading_lock = threading.Lock()
         self.texts = self._texts(inputs)
         piped = any(not location(name).is_file() for name in inputs)
         # of a pipe one thread may wait for text while others parse
         works = [partial(copy_context().run, self._work) for _ in range(self.jobs + piped)]
-        workers: list[threading.Thread] = []
+        workers = [threading.Thread(target=work, name="blocksvm-parse", daemon=True) for work in works]
+        n_returned = 0
         try:
-            for k, work in enumerate(works):
-                worker = threading.Thread(target=work, name=f"blocksvm-parse-{k}", daemon=True)
+            for worker in workers:
                 worker.start()
-                workers.append(worker)
             while True:
-                if not self.ready and not piped and self._takes_room(0.0):
+                if self.ready.empty() and not piped and self.room.acquire(blocking=False):
                     self._advance()
-                with self.changed:
-                    if not self.ready:
-                        self.changed.wait(0.1)
-                    item = self.ready.popleft() if self.ready else None
-                if isinstance(item, list):
-                    n_returned += 1
-                    yield item
-                    self._leave_room()
-                elif item is END:
+                try:
+                    item = self.ready.get(timeout=0.1)
+                except queue.Empty:
+                    if n_returned == self.n_read and self.stop():
+                        return
+                    continue
+                if item is END:
                     return
-                elif item is not None:
+                if isinstance(item, BaseException):
                     raise item
-                elif n_returned == self.n_read and self.stop():
-                    return
+                n_returned += 1
+                yield item
+                self.room.release()
         finally:
             self.closed.set()
-            with self.changed:
-                self.changed.notify_all()
+            self.room.release(len(workers))
+            with self.turns:
+                self.turns.notify_all()
             for worker in workers:
-                worker.join(ENDING_SECONDS)
+                if worker.ident is not None:
+                    worker.join(ENDING_SECONDS)
             if self.reading_lock.acquire(blocking=False):
                 self.texts.close()
 
@@ -138,71 +135,42 @@ class ParsedAhead:
             limit = self._begin(text)
             yield from text.pieces(self.piece_bytes, limit, eager=True, digested=False, spare=self.spare_text)
 
-    def _takes_room(self, seconds: float | None) -> bool:
-        """Whether there is place for one more piece in the planned memory; waits up to so many seconds (None: any)."""
-        with self.changed:
-            if not self.changed.wait_for(lambda: self.closed.is_set() or self.under_way < self.n_pieces, seconds):
-                return False
-            self.under_way += 1
-        return True
-
-    def _leave_room(self) -> None:
-        with self.changed:
-            self.under_way -= 1
-            self.changed.notify_all()
-
     def _work(self) -> None:
         while not (self.ended or self.closed.is_set()):
-            self._takes_room(None)
+            self.room.acquire()
             self._advance()
 
     def _advance(self) -> None:
-        """Read a piece, for which there is a place, and parse it in the same thread: its text lies in the caches of
-        that processor."""
+        """Read a piece, for which there is room, and parse it in the same thread: its text lies in the caches of that
+        processor.  Then find its features, in its turn."""
         with self.reading_lock:
             if self.ended or self.closed.is_set():
-                self._leave_room()
+                self.room.release()
                 return
+            parts: list[ParsedPart] | object = END
             piece: TextPiece | RowPiece | None = None
-            parsed: list[ParsedPart] | object = END
             try:
                 piece = next(self.texts, None)
             except BaseException as error:
-                parsed = error
+                parts = error
             self.ended = piece is None
             number, self.n_read = self.n_read, self.n_read + 1
-        if piece is not None:
-            try:
-                parsed = self._parse(piece)
-            except BaseException as error:
-                parsed = error
-        self._take(number, parsed)
-
-    def _take(self, number: int, parsed: list[ParsedPart] | object) -> None:
-        """Piece ``number`` is parsed: find features for the pieces whose turn it is, unless another thread does."""
-        with self.changed:
-            self.parsed[number] = parsed
-            if self.finding:
-                return
-            self.finding = True
         try:
-            while True:
-                with self.changed:
-                    if self.following not in self.parsed:
-                        self.finding = False
-                        return
-                    parsed = self.parsed.pop(self.following)
-                for part in parsed if isinstance(parsed, list) else ():
-                    self.find(part)
-                with self.changed:
-                    self.ready.append(parsed)
-                    self.following += 1
-                    self.changed.notify_all()
+            if piece is not None:
+                parts = self._parse(piece)
         except BaseException as error:
-            with self.changed:
-                self.finding = False
-                self.ready.append(error)
-                self.changed.notify_all()
+            parts = error
+        with self.turns:
+            self.turns.wait_for(lambda: self.following == number or self.closed.is_set())
+        try:
+            for part in parts if isinstance(parts, list) else ():
+                self.find(part)
+        except BaseException as error:
+            parts = error
+        self.ready.put(parts)
+        with self.turns:
+            self.following += 1
+            self.turns.notify_all()
 
     def _begin(self, text) -> LineLimit:
         """Choose the reader, and the size of pieces so that its rows fit in the planned memory."""

@@ -10,27 +10,33 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import Labels
 from blocksvm.base.settings import plain
 from blocksvm.base.vectors import on_lines
+from blocksvm.model.measures import RankCurve
 from blocksvm.online import get_learner
-from blocksvm.online.learner import COMMON_SETTINGS, PRIOR, SETS, SHARED, of_classes
-from blocksvm.online.loops import TALLY_LENGTH, SetTable
+from blocksvm.online.learner import COMMON_SETTINGS, PRIOR, SHARED
+from blocksvm.online.loops import NO_LABEL, TALLY_LENGTH, SetTable
 from blocksvm.online.runner import LearnerState, Runner
-from blocksvm.online.solver import check_weighs_classes, progress_of, settings_of
+from blocksvm.online.solver import check_class_weight, progress_of, settings_of
 from blocksvm.store.descriptions import MethodMeta
-from blocksvm.streaming.ranking import RANKING_BYTES, Ranking
+from blocksvm.streaming.ranking_kernels import rank_rows
+
+VALUE_BITS = 16  # of a float32 decision value: sign, exponent, and 7 bits after the leading one
+RANKING_BYTES = 2 * 8 << VALUE_BITS  # of a curve
+AREA_BYTES = 4 * 8 << VALUE_BITS  # while its area is computed
 
 
 class StreamLearner:
     """A ``Runner`` and its ``LearnerState`` over features that come as ids.
 
-    method: the learner as a model file names it; has_prior: its weights are added to a prior model's; ranking: of its
-    predictions of two classes, else None.  Arrays that grow are reserved at their largest size (untouched memory is not
-    used) and used up to a capacity: only the constant feature is copied, and of several classes what lies after the
-    first one's.
+    method: the learner as a model file names it; has_prior: its weights are added to a prior model's; curve: of its
+    predictions of two classes, else None; ranked: rows with a label, log_loss_sum: of log(1 + e^-m) over their margins.
+    Arrays that grow are reserved at their largest size (untouched memory is not used) and used up to a capacity: only
+    the constant feature is copied, and of several classes what lies after the first one's.
     """
 
     def __init__(self, runner: Runner, method: MethodMeta, has_prior: bool):
         self.runner, self.method, self.has_prior = runner, method, has_prior
-        self.ranking = Ranking() if runner.signed else None
+        self.curve = RankCurve(VALUE_BITS) if runner.signed else None
+        self.ranked, self.log_loss_sum = 0, 0.0
         self.capacity = 0
         self.reserved = self.reserved_prior = np.empty(0)
         self.state = LearnerState(self.reserved, np.zeros(runner.scalar_length()), np.zeros(TALLY_LENGTH))
@@ -41,7 +47,7 @@ class StreamLearner:
 
     def ranking_bytes(self) -> int:
         """Bytes of the ranking of its predictions, for any number of rows."""
-        return 0 if self.ranking is None else RANKING_BYTES
+        return 0 if self.curve is None else RANKING_BYTES
 
     def feature_bytes(self) -> int:
         """Bytes of a feature: weights, the learner's other numbers, and those for saving it."""
@@ -87,20 +93,22 @@ class StreamLearner:
     def learn(self, matrix: tuple, y: np.ndarray, order: np.ndarray, *, weights: np.ndarray | None,
               every: int | None, scores: np.ndarray | None, sets: SetTable | None) -> Iterator[int]:  # fmt: skip
         """``Runner.learn_in_parts`` on this state, with predictions ranked: the rows seen after each part."""
-        if self.ranking is not None and scores is None:
+        if self.curve is not None and scores is None:
             scores = np.empty(len(order))
         before = 0
         parts = self.runner.learn_in_parts(matrix, y, order, self.capacity, self.state, weights=weights, every=every,
                                            scores=scores, sets=sets)  # fmt: skip
         for rows, done in parts:
-            if self.ranking is not None:
-                self.ranking.add(scores[before:done], y, order[before:done])
+            if self.curve is not None:
+                found = rank_rows(scores[before:done], y, order[before:done], NO_LABEL, VALUE_BITS, self.curve.counts)
+                self.ranked, self.log_loss_sum = self.ranked + found[0], self.log_loss_sum + found[1]
             before = done
             yield rows
 
     def progress(self) -> dict:
         """The figures of its tally, and the area under the ROC curve and logarithmic loss of two classes."""
-        ranked = {"auc": self.ranking and self.ranking.area(), "log_loss": self.ranking and self.ranking.log_loss()}
+        area = self.curve and self.curve.area()
+        ranked = {"auc": area and area[0], "log_loss": self.log_loss_sum / self.ranked if self.ranked else None}
         return progress_of(self.state.tally, self.runner.real, self.runner.costs) | ranked
 
     def slots(self, start: int, stop: int, n: int) -> np.ndarray:
@@ -119,18 +127,6 @@ class StreamLearner:
         first, last = start // width, -(-(start + len(numbers)) // width)
         positions = self.slots(first, last, n)[:, None] * width + np.arange(width)
         self.state.columns[positions.ravel()[start - first * width :][: len(numbers)]] = numbers
-
-
-def check_class_weight(class_weight, runner: Runner, targets: str | None) -> None:
-    """InputError where rows of a stream cannot be weighted by their class."""
-    if class_weight == "balanced":
-        raise InputError(
-            f"{option('class_weight', class_weight)}: how many rows of each class will come is not known in a stream; "
-            f"give {option('class_weight', 'LABEL=WEIGHT,LABEL=WEIGHT')}"
-        )
-    if not of_classes(targets) or targets == SETS:
-        raise InputError(f"{option('class_weight')}: is for rows of one label each; leave it out")
-    check_weighs_classes(runner.learner)
 
 
 def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[StreamLearner]:
@@ -154,7 +150,12 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
         if has_prior and PRIOR not in runner.learner.takes:
             raise InputError(f"{option('prior')}: {name} does not accept a prior model; leave it out")
         if settings.class_weight is not None:
-            check_class_weight(settings.class_weight, runner, settings.targets)
+            if settings.class_weight == "balanced":
+                raise InputError(
+                    f"{option('class_weight', 'balanced')}: how many rows of each class will come is not known in a "
+                    f"stream; give {option('class_weight', 'LABEL=WEIGHT,LABEL=WEIGHT')}"
+                )
+            check_class_weight(runner.learner, settings.targets)
             shared["class_weight"] = settings.class_weight
         resolved = runner.settings | COMMON_SETTINGS.resolve(shared, name)
         if settings.class_weight is None:

@@ -32,9 +32,8 @@ from blocksvm.online.runner import check_norm
 from blocksvm.online.solver import is_reported
 from blocksvm.store.recipe import UNCHANGED, Recipe
 from blocksvm.streaming.ahead import ParsedAhead, ParsedPart
-from blocksvm.streaming.ranking import AREA_BYTES
 from blocksvm.streaming.stream_features import StreamFeatures
-from blocksvm.streaming.stream_learner import StreamLearner, learners_of
+from blocksvm.streaming.stream_learner import AREA_BYTES, StreamLearner, learners_of
 from blocksvm.streaming.stream_takeover import (
     check_continued_stream,
     continued,
@@ -101,7 +100,7 @@ class StreamSettings:
 @dataclass(frozen=True)
 class StreamReport:
     """Where a stream stands; ``final`` at its end.  mistakes, or squared_errors where labels are numbers: so far, the
-    other is None; auc, log_loss: of the predictions of two classes (ranking.py), of the rows of this run;
+    other is None; auc, log_loss: of the predictions of two classes, of the rows of this run;
     cumulative_cost: where predictions cost; label, score, length: of the row seen last; where labels are sets, the one
     of its set with the least decision value (None: it is empty), and the one with the largest of all.  Of several
     learners these are those of the one that leads, and ``learners`` has those of each by its name, in the order in

@@ -1,13 +1,9 @@
 """Fixed weights that a learner is compared with: trained in hindsight, then measured on the rows of the replay.
 
-Losses of two classes that are 0 from some margin on: the certified batch solver over a path of C, each from the one
-before.
-Other losses: L-BFGS (Liu, Nocedal, Math. Prog. 1989) on rows in memory, over the same path.  1/2 ||w||^2 + C sum loss
-is 1-strongly convex, so that P(w) - P* <= ||grad P(w)||^2 / 2; losses with kinks are smoothed (Nesterov, Math. Prog.
-2005) to S <= P, so that P(w) - P* <= P(w) - S(w) + ||grad S(w)||^2 / 2.
-loss + sum m_j |w_j|: the same method for w = p - q with p, q >= 0; kinks are smoothed within widths that fall until the
-gap is certified.  The slopes s of the losses at any w, scaled to |X's|_j <= m_j, give -sum conjugate(s_i), which is no
-more than the least.
+Losses: the certified batch solver over a path of C, each from the one before.
+loss + sum m_j |w_j|: L-BFGS (Liu, Nocedal, Math. Prog. 1989) on rows in memory for w = p - q with p, q >= 0; kinks are
+smoothed (Nesterov, Math. Prog. 2005) within widths that fall until the gap is certified.  The slopes s of the losses at
+any w, scaled to |X's|_j <= m_j, give -sum conjugate(s_i), which is no more than the least.
 """
 
 from __future__ import annotations
@@ -27,7 +23,6 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
 from blocksvm.files.output import scratch_folder
-from blocksvm.losses.loss import Loss
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory.replay import least_slack
 from blocksvm.theory.run import Losses, Run
@@ -41,8 +36,7 @@ FIRST, LAST, LEAST_GAIN, NEAR = 1.0, 1e4, 1e-3, 0.99
 STEPS = 500
 CORRECTIONS = 5  # pairs of vectors that L-BFGS keeps
 BESIDE = 25  # vectors under way here and in scipy
-WIDTH = 1e-3  # within which kinks are smoothed
-WIDTHS = (1.0, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4)  # the same beside an l1 norm, one after the other
+WIDTHS = (1.0, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4)  # within which kinks are smoothed, one after the other
 EDGE_STEPS, EDGE, WEAKEST = 8, 0.99, 1e-6  # bisections towards the edge of a ball, how near it is enough, least of l1
 
 
@@ -206,10 +200,8 @@ def comparators(run: Run, memory: int, tell: Callable[[str], None]) -> list[Comp
         for u in of_l1(run, memory, tell) if given is None else given:
             result.extend(measured(run, u))
         return result
-    by_solver = is_certified(run.judging.loss)
-    finder = certified if by_solver else smooth
     least, idle, C, inside, outside = float(result[0].judged[-1]), 0, 0.0, 0.0, math.inf
-    for u in finder(run, memory, tell, path(run)):
+    for u in certified(run, memory, tell, path(run)):
         new = list(measured(run, u))
         u_C = u.C
         if run.ball is not None and np.linalg.norm(u.w, ord=run.ball[0]) > run.ball[1]:
@@ -219,7 +211,7 @@ def comparators(run: Run, memory: int, tell: Callable[[str], None]) -> list[Comp
         del u  # before the next one is made
         result.extend(new)
         total = float(new[0].judged[-1])
-        if total == 0.0 or (by_solver and new[0].margin[-1] >= NEAR * run.judging.loss.zero_from):
+        if total == 0.0 or new[0].margin[-1] >= NEAR * run.judging.loss.zero_from:
             break
         if u_C >= 5.0 * C:  # a whole step of the path
             idle = idle + 1 if least - total <= LEAST_GAIN * least and C > 0.0 else 0
@@ -230,15 +222,9 @@ def comparators(run: Run, memory: int, tell: Callable[[str], None]) -> list[Comp
         for u in lasso(run, memory, tell):
             result.extend(measured(run, u))
     elif 0.0 < inside < outside < math.inf:
-        for u in on_the_edge(run, lambda C: next(finder(run, memory, tell, [C])), inside, outside):
+        for u in on_the_edge(run, lambda C: next(certified(run, memory, tell, [C])), inside, outside):
             result.extend(measured(run, u))
     return result
-
-
-def is_certified(loss: Loss) -> bool:
-    """The batch solver finds the best fixed weights: a loss of two classes with a dual, which is 0 from some margin on,
-    so that the path of C ends where rows are separated."""
-    return loss.has("conjugate") and not loss.of_numbers and loss.zero_from < math.inf
 
 
 @contextmanager
@@ -276,25 +262,20 @@ def certified(run: Run, memory: int, tell: Callable[[str], None], costs: list[fl
             del u
 
 
-def compact(run: Run, memory: int, vectors: int) -> tuple[scipy.sparse.csr_matrix, np.ndarray, np.ndarray]:
+def compact(run: Run, memory: int) -> tuple[scipy.sparse.csr_matrix, np.ndarray, np.ndarray]:
     """(X float64 without the features that do not occur, y, which features do (d,) bool) of rows in memory; InputError
-    where these do not fit beside so many vectors of features."""
+    where these do not fit beside the vectors of ``least_with_l1``."""
     source: Matrix = run.rows.source
     used = np.zeros(source.n_features, bool)
     used[source.indices] = True
     n_used = int(used.sum())
     with named(f"beside the records of {run.T:,} rounds"):
-        needed = 8 * (vectors + BESIDE) * n_used + 20 * source.n_nonzeros + 13 * source.n_features
+        needed = 8 * (4 * CORRECTIONS + BESIDE) * n_used + 20 * source.n_nonzeros + 13 * source.n_features
         Budget(memory).require("the best fixed weights", needed)
     position = np.cumsum(used, dtype=np.int32) - np.int32(1)
     values = np.ones(source.n_nonzeros) if source.values is None else source.values.astype(np.float64)
     X = scipy.sparse.csr_matrix((values, position[source.indices], source.indptr), (source.n_samples, n_used))
     return X, source.y.astype(np.float64), used
-
-
-def l_bfgs(evaluate: Callable, start: np.ndarray, *more, bounds=None) -> np.ndarray:
-    limits = dict(maxiter=STEPS, maxfun=2 * STEPS, maxcor=CORRECTIONS, ftol=1e-12, gtol=1e-12)
-    return minimize(evaluate, start, more, jac=True, method="L-BFGS-B", bounds=bounds, options=limits).x
 
 
 def whole(run: Run, used: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -304,29 +285,8 @@ def whole(run: Run, used: np.ndarray, w: np.ndarray) -> np.ndarray:
     return result
 
 
-def found(name: str, w: np.ndarray, gap: float, C: float | None = None, floor: float = -math.inf) -> FixedWeights:
-    return FixedWeights(name, w, C, "converged" if gap <= TOLERANCE else "max-steps", gap, floor)
-
-
-def smooth(run: Run, memory: int, tell: Callable[[str], None], costs: list[float]) -> Iterator[FixedWeights]:
-    """L-BFGS along a path of C; the source is a matrix in memory."""
-    X, y, used = compact(run, memory, 2 * CORRECTIONS)
-    losses = run.judging
-    width = 0.0 if losses.smooth else WIDTH
-
-    def evaluate(w: np.ndarray, C: float) -> tuple[float, np.ndarray]:
-        values, slopes = losses.at(X @ w, y, width)
-        return 0.5 * float(w @ w) + C * values.sum(), w + C * (X.T @ slopes)
-
-    w = np.zeros(X.shape[1])
-    for C in costs:
-        tell(f"comparator for C = {C:.3g}")
-        w = l_bfgs(evaluate, w, C)
-        smoothed, gradient = evaluate(w, C)
-        primal = 0.5 * float(w @ w) + C * losses.at(X @ w, y)[0].sum()
-        gap = 0.5 * float(gradient @ gradient) + primal - smoothed
-        rel_gap = gap / primal if primal > 0.0 else gap
-        yield found(f"C = {C:.4g}", whole(run, used, w), rel_gap, C, floor_in_ball(run, primal - gap, C))
+def found(name: str, w: np.ndarray, gap: float, floor: float = -math.inf) -> FixedWeights:
+    return FixedWeights(name, w, None, "converged" if gap <= TOLERANCE else "max-steps", gap, floor)
 
 
 def least_with_l1(
@@ -343,10 +303,12 @@ def least_with_l1(
         gradient = columns @ slopes
         return values.sum() + float(both @ pair), np.concatenate([m + gradient, m - gradient])
 
+    limits = dict(maxiter=STEPS, maxfun=2 * STEPS, maxcor=CORRECTIONS, ftol=1e-12, gtol=1e-12)
+    more = dict(jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * (2 * d), options=limits)
     w = best = np.zeros(d)
     primal, dual = math.inf, 0.0
     for width in (0.0,) if losses.smooth else WIDTHS:
-        pair = l_bfgs(evaluate, np.maximum(np.concatenate([w, -w]), 0.0), width, bounds=[(0.0, None)] * (2 * d))
+        pair = minimize(evaluate, np.maximum(np.concatenate([w, -w]), 0.0), width, **more).x
         w = pair[:d] - pair[d:]
         total = losses.at(X @ w, y)[0].sum() + float(m @ np.abs(w))
         if total < primal:
@@ -362,7 +324,7 @@ def least_with_l1(
 
 def of_l1(run: Run, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
     """The least of loss + r over all rounds; the source is a matrix in memory."""
-    X, y, used = compact(run, memory, 4 * CORRECTIONS)
+    X, y, used = compact(run, memory)
     tell(f"comparator: the least of loss + {run.regulariser.text}")
     w, _, gap = least_with_l1(X, y, run.judging, run.T * run.read.weights[used])
     yield found("least loss + r", whole(run, used, w), gap)
@@ -371,8 +333,8 @@ def of_l1(run: Run, memory: int, tell: Callable[[str], None]) -> Iterator[FixedW
 def lasso(run: Run, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
     """Weights in a 1-norm ball: those of the least loss + l1 ||w||_1, which has the least loss of all that are no
     longer; the source is a matrix in memory."""
-    X, y, used = compact(run, memory, 4 * CORRECTIONS)
-    slopes = run.judging.at(np.zeros(run.T), y, 0.0 if run.judging.smooth else WIDTH)[1]
+    X, y, used = compact(run, memory)
+    slopes = run.judging.at(np.zeros(run.T), y, 0.0 if run.judging.smooth else 1e-3)[1]
     most = float(np.abs(X.T @ slopes).max(initial=0.0))
 
     def find(strength: float) -> FixedWeights:

@@ -25,7 +25,7 @@ from blocksvm.problems.problem import require_two_labels
 from blocksvm.solvers.solver import Task
 from blocksvm.sources.source import Source, largest_chunk_bytes
 from blocksvm.theory.bounds import Bound, bounds_of
-from blocksvm.theory.comparators import VECTORS, Comparator, FixedWeights, comparators, is_certified, measure
+from blocksvm.theory.comparators import VECTORS, Comparator, FixedWeights, comparators, measure
 from blocksvm.theory.replay import replay
 from blocksvm.theory.rows import ReplayRows, in_memory, log_spaced
 from blocksvm.theory.run import MOST_STEPS, RECORD_BYTES, Run, learner_bytes
@@ -191,8 +191,7 @@ def measure_regret(source: Source, learner: str, *, max_rows: int | None = None,
     source, runner, task = play(source, learner, of_learner, average, max_rows)
     T = min(source.n_samples, max_rows or source.n_samples)
     run = Run(runner, learner)
-    if not run.judging.smooth:  # kinks are smoothed by the conjugate
-        require(run.judging.name, "conjugate", "regret")
+    require(run.judging.name, "conjugate", "regret")
     check_batch(batch, T, run, average)
     T -= T % batch
     if run.regulariser and run.regulariser.of_each_weight and T * source.n_features > MOST_STEPS:
@@ -203,9 +202,8 @@ def measure_regret(source: Source, learner: str, *, max_rows: int | None = None,
     budget = Budget(memory)
     budget.reserve("records of the rounds", RECORD_BYTES * T)
     rows = (task or ReplayRows)(source, order, seed, budget.left // 2)
-    by_solver = task is not None or (is_certified(run.judging.loss) and not run.truncated)
     in_blocks = not source.in_memory or order != "stored"
-    if T < source.n_samples or not (by_solver or source.in_memory) or (runner.needs_all_rows and in_blocks):
+    if T < source.n_samples or (in_blocks and (run.truncated or runner.needs_all_rows)):
         rows = ReplayRows(in_memory(rows, T, budget), "stored", seed, 0)
     run.begin(rows, batch * log_spaced(T // batch), batch)
     vectors = 8 * VECTORS * (run.d + 1) * runner.n_vectors
@@ -239,8 +237,8 @@ def play(
         check_task(learner, settings, SEVERAL, max_rows)
     elif targets != NUMBERS:
         require_two_labels(source)
-    make = EXACT.get(learner) or method_of(get_learner(learner)).make
-    solver = make(Task(settings | ({"average": True} if average else {}), source))
+    method = EXACT.get(learner) or method_of(get_learner(learner))
+    solver = method.make(Task(settings | ({"average": True} if average else {}), source))
     runner = getattr(solver, "runner", solver)
     return source.reader(real=True) if targets == NUMBERS else source, runner, task_of(runner, solver.member)
 

@@ -15,9 +15,9 @@ from blocksvm.kernels.shuffle import windowed_order
 from blocksvm.model.decision_values import decision_pieces
 from blocksvm.online.loops import SetTable
 from blocksvm.sources.block import Block
-from blocksvm.sources.block_reader import iterate_blocks
+from blocksvm.sources.block_reader import blocks_of
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.source import ChunkTable, Source
+from blocksvm.sources.source import Source
 from blocksvm.training.partition import order_key
 
 CHUNKS, ROWS = 101, 102  # kinds of orders, in their keys
@@ -41,10 +41,11 @@ class ReplayRows:
         self.source, self.order, self.seed, self.memory = source, order, seed, memory
 
     def __iter__(self) -> Iterator[tuple[Block, np.ndarray, int]]:
-        shuffled = self.order == "shuffled"
-        source = Permuted(self.source, self.seed) if shuffled else self.source
-        first = 0
-        for visit, block in enumerate(iterate_blocks(source, self.memory)):
+        shuffled, first = self.order == "shuffled", 0
+        chunks = np.arange(len(self.source.chunks), dtype=np.int32)
+        if shuffled:
+            shuffle(order_key(self.seed, CHUNKS), chunks)
+        for visit, block in enumerate(blocks_of(self.source, self.memory, chunks.astype(np.int64))):
             order = np.arange(block.n_samples, dtype=np.int32)
             if shuffled:
                 shuffle(order_key(self.seed, ROWS, visit), order)
@@ -98,28 +99,8 @@ def distances(products: np.ndarray, sq_norms: np.ndarray, sq_norm: float) -> np.
     return np.sqrt(np.maximum(0.0, sq_norm - 2.0 * products + sq_norms))
 
 
-def shuffle(key: np.uint64, out: np.ndarray) -> np.ndarray:
+def shuffle(key: np.uint64, out: np.ndarray) -> None:
     windowed_order(key, len(out), len(out), out, np.empty(1, np.int32))
-    return out
-
-
-class Permuted:
-    """A source with its chunks in random order."""
-
-    def __init__(self, source: Source, seed: int):
-        self.source, self.seed = source, seed
-        self.drawn = shuffle(order_key(seed, CHUNKS), np.empty(len(source.chunks), np.int32)).astype(np.int64)
-        n_rows = source.chunks.n_rows[self.drawn]
-        self.chunks = ChunkTable(np.cumsum(n_rows) - n_rows, n_rows, source.chunks.nnz[self.drawn])
-
-    def reader(self, labels=None, real: bool = False, packed: bool = False) -> Permuted:
-        return Permuted(self.source.reader(labels, real), self.seed)
-
-    def read_block(self, chunks: np.ndarray, arena) -> Block:
-        return self.source.read_block(self.drawn[chunks], arena)
-
-    def __getattr__(self, name: str):
-        return getattr(self.source, name)
 
 
 def matrix_of(block: Block) -> scipy.sparse.csr_matrix:

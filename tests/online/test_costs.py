@@ -71,26 +71,6 @@ def test_the_rule_is_the_published_one(learner, rule):
     assert found == pytest.approx([losses, mistakes, cost], rel=1e-10)
 
 
-def test_after_a_step_of_pa_the_loss_is_gone():
-    """score_c - score_s is the root of the cost, for the class that the step was made against."""
-    X, y = classes(seed=3)
-    for max_loss in (False, True):
-        W = np.zeros((K, D))
-        for i in range(20):
-            s, _ = costly(W @ X[i], y[i], max_loss)
-            if s is None or not X[i].any():
-                continue
-            runner = plain_runner(
-                "pa", {"costs": COSTS, "cost_rule": "max-loss" if max_loss else None}, {}, n_classes=K
-            )
-            runner.take_costs(Labels(tuple(range(K))))
-            state = runner.new_state(D)
-            state.columns[:] = np.hstack([W, np.zeros((K, 1))]).reshape(-1)
-            runner.learn(csr(X[i : i + 1]), y[i : i + 1].astype(np.int16), np.zeros(1, np.int32), D, state)
-            W = state.columns.reshape(K, -1)[:, :D].copy()
-            assert (W[y[i]] - W[s]) @ X[i] == pytest.approx(np.sqrt(COSTS[y[i], s]), abs=1e-9)
-
-
 def test_a_file_is_a_matrix_as_text_or_npy(tmp_path):
     path, saved = tmp_path / "costs.txt", tmp_path / "costs.npy"
     path.write_text("# what it costs\n0, 0.5\t4\n\n1 0 0  # a row\n9,1,0\n")

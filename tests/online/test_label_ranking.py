@@ -10,7 +10,7 @@ from support.online_cases import agree, csr, rows
 from support.passive_aggressive import pair_of, step_of
 from support.plain_learners import plain_runner
 from support.stream_cases import SMALL_PIECES, learned
-from support.training_cases import make_store, run_in_process, stop_after, train
+from support.training_cases import make_store, run_in_process
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -146,18 +146,6 @@ def test_from_text_to_rankings(store, tmp_path, capsys, succeeds):
     assert (last["mistakes"], last["rows"]) == (mistakes, N)
     assert last["cumulative_loss"] == pytest.approx(loss, rel=1e-6)
     assert last["valid_accuracy"] == perfect
-
-
-def test_stopped_resumed_and_continued_to_the_same_bits(store, tmp_path):
-    run = {"learner": "pa2", "C": 0.1, "block_chunks": 1, "max_outer": 4}
-    whole = train(store, **run)
-    first = train(store, stop=stop_after(9), checkpoint=tmp_path / "c", **run)
-    assert first.result.status == "interrupted"
-    assert train(store, checkpoint=tmp_path / "c", resume=True, **run).same(whole)
-    with open_store(store) as source:
-        fit(source, **run | {"max_outer": 2}).save(tmp_path / "m.h5")
-        again = fit(source, start_from=tmp_path / "m.h5", block_chunks=1, max_outer=2)
-    assert np.array_equal(again.result.w, whole.w)
 
 
 def test_what_an_order_is_worth_is_as_scikit_learn_has_it():

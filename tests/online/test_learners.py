@@ -10,7 +10,7 @@ from support.online_cases import CASES, agree, csr, has_mean, rows, runner_for
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import LOSSES, plain_runner
 from support.stream_cases import text_of
-from support.training_cases import make_store, random_rows, run_in_process, train
+from support.training_cases import make_store, random_rows, run_in_process
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -205,11 +205,6 @@ def test_a_learner_declares_all_of_itself(name):
         assert len(rule.packed(settings, True)) == len(rule.parameters)
         assert np.isfinite(rule.packed(settings, False)[rule.parameters.step])
     assert len(fields(learner)) <= 14
-
-
-def test_an_unfinished_pass_of_a_learner_from_a_matrix_trains():
-    X, y = random_rows(n=50, seed=5)
-    assert train(Matrix(X, y), solver="blocksvm.online.rules.gradient:OGD", max_outer=1).w.any()
 
 
 D = 20

@@ -36,25 +36,6 @@ def after(W, x, c):
     return state.columns.reshape(len(W), -1)[:, :D].copy()
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_step_is_that_of_a_numerical_optimiser(seed):
-    """min 1/2 sum ||w_r + tau_r x||^2 over tau_r <= [r = c], sum tau_r = 0, by SLSQP."""
-    rng = np.random.default_rng(seed)
-    W, x, c = rng.standard_normal((K, D)), rng.standard_normal(D).astype(np.float32).astype(float), seed % K
-    own = np.arange(K) == c
-    found = scipy.optimize.minimize(
-        lambda tau: 0.5 * np.sum((W + np.outer(tau, x)) ** 2),
-        np.zeros(K),
-        jac=lambda tau: (W + np.outer(tau, x)) @ x,
-        bounds=[(None, float(most)) for most in own],
-        constraints={"type": "eq", "fun": np.sum, "jac": np.ones_like},
-        method="SLSQP",
-        options={"ftol": 1e-14, "maxiter": 500},
-    )
-    assert found.success
-    np.testing.assert_allclose(after(W, x, c) - W, np.outer(found.x, x), atol=1e-6)
-
-
 @pytest.mark.slow
 @given(
     st.lists(st.lists(numbers, min_size=D, max_size=D), min_size=3, max_size=3),

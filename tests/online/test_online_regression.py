@@ -113,38 +113,17 @@ def test_a_step_minimises_what_it_stands_for(kind):
 
 
 @pytest.mark.parametrize("name", ["pa1", "nag", "adagrad-rda"])
-def test_any_blocks_learn_the_same(name):
+def test_training_in_blocks_is_the_learner_and_tells_its_error(name):
     X, y = numbers(n=70, seed=1)
     expected = run(PLAIN[name](30, targets="numbers"), X, y, epochs=2)[1]
-    found = []
-    for rows_a_chunk, blocks in ((1, 1), (7, 2), (70, None)):
-        # float32, for which the kernels are compiled already
-        source = Matrix(scipy.sparse.csr_matrix(X, dtype=np.float32), y, chunk_rows=np.arange(0, 70, rows_a_chunk))
-        trained = train(source, solver=name, order="stored", max_outer=2, block_chunks=blocks, targets="numbers")
-        found.append(trained.w)
-        np.testing.assert_allclose(trained.w[:-1], expected, rtol=1e-9, atol=1e-9)
-    assert np.array_equal(found[0], found[1])
-    assert np.array_equal(found[0], found[2])
+    source = Matrix(scipy.sparse.csr_matrix(X, dtype=np.float32), y, chunk_rows=np.arange(0, 70, 7))
+    trained = train(source, solver=name, order="stored", max_outer=2, block_chunks=2, targets="numbers")
+    np.testing.assert_allclose(trained.w[:-1], expected, rtol=1e-9, atol=1e-9)
     last = trained.outer()[-1]
-    assert last["mistakes"] is None
-    assert last["squared_errors"] > 0.0
+    assert last["mistakes"] is None and last["squared_errors"] > 0.0
     z = scipy.sparse.csr_matrix(X) @ trained.w[:-1]
     assert trained.result.certificate.rmse == pytest.approx(np.sqrt(np.square(z - y).mean()), rel=1e-12)
     assert trained.result.certificate.accuracy is None
-
-
-def test_a_stream_and_training_in_stored_order_agree(tmp_path):
-    X, y = numbers(n=200, seed=2)
-    X = scipy.sparse.csr_matrix(X)
-    stream, reports = learned(text_of(tmp_path, X, y), "nag", targets="numbers", bias=0.5, average=True)
-    save_stream(tmp_path / "stream.h5", stream)
-    trained = train(Matrix(X, y), solver="nag", order="stored", targets="numbers", bias=0.5, average=True)
-    found, model = weights_by_id(tmp_path / "stream.h5", 31)
-    np.testing.assert_allclose(found[1:], trained.w[:-1], rtol=1e-6, atol=1e-7)  # the text's ids count from 1
-    assert model.labels == ()
-    assert reports[-1].squared_errors == pytest.approx(trained.outer()[-1]["squared_errors"], rel=1e-6)
-    assert reports[-1].mistakes is None
-    assert reports[-1].label == pytest.approx(y[-1])
 
 
 def test_a_stream_goes_on_from_numbers_and_weights_count(tmp_path):
@@ -227,7 +206,7 @@ def test_labels_that_do_not_fit_are_said(tmp_path, refusal):
         fit(X, np.array(["a", "b"] * 10), learner="pa", targets="numbers")
     with pytest.raises(InputError, match="have no label"):
         fit(X, np.where(np.arange(20) == 3, np.nan, y), learner="pa", targets="numbers")
-    with pytest.raises(InputError, match="has no classes"):
+    with pytest.raises(InputError, match="is for rows of one label each"):
         fit(X, y, learner="pa1", targets="numbers", class_weight="balanced")
     for learner, options, told in [
         ("ogd", {"loss": "hinge"}, "choose one of epsilon-insensitive, .*absolute"),

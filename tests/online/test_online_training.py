@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-import reference
 import scipy.sparse
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype, OneVsRest
@@ -193,42 +192,6 @@ def test_a_prior_model_is_what_a_learner_starts_from_and_is_pulled_towards(tmp_p
     np.testing.assert_allclose(run.w[:-1], expected, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
-@pytest.mark.parametrize("bias", [0.0, 1.0])
-def test_dual_cd_is_regularised_towards_a_prior_model(tmp_path, loss, bias):
-    X, y = random_rows(n=60, seed=8)
-    fit(Matrix(X, y), tol=1e-2, bias=bias).save(tmp_path / "prior.h5")
-    prior = load_model(tmp_path / "prior.h5")
-    w0 = np.zeros(X.shape[1] + 1)
-    w0[prior.feature_ids] = prior.weights
-    w0[-1] = prior.intercept
-    Z, v = random_rows(n=80, seed=9)
-    source = Matrix(Z, v, chunk_rows=np.arange(0, 80, 8))
-    run = train(source, loss=loss, C=0.3, bias=bias, tol=1e-8, schedule="5", block_chunks=3,
-                prior=tmp_path / "prior.h5")  # fmt: skip
-    assert run.result.status == "converged"
-    certificate = run.result.certificate
-    wide = np.hstack([Z.toarray(), np.full((80, 1), bias)])
-    m = v * (wide @ run.w)
-    excess = np.maximum(0.0, 1.0 - m)
-    primal = 0.5 * ((run.w - w0) ** 2).sum() + 0.3 * (excess if loss == "hinge" else excess**2).sum()
-    u = wide.T @ (run.alpha * v)
-    dual = (run.alpha * (1.0 - v * (wide @ w0))).sum() - 0.5 * u @ u
-    if loss == "squared-hinge":
-        dual -= (run.alpha**2).sum() / (4 * 0.3)
-    assert certificate.primal == pytest.approx(primal, rel=1e-9)
-    assert certificate.dual == pytest.approx(dual, rel=1e-7)
-    np.testing.assert_allclose(run.w, w0 + u, atol=1e-10)
-    outers = [e for e in run.outer() if e["dual_estimate"] is not None]
-    assert all(e["dual_estimate"] <= primal * (1 + 1e-9) for e in outers)
-    # another optimum than without the prior, and nearer to it the less C weighs
-    plain = train(source, loss=loss, C=0.3, bias=bias, tol=1e-8, schedule="5", block_chunks=3)
-    assert not np.allclose(plain.w, run.w, atol=1e-3)
-    assert reference.primal(wide, v, plain.w, np.full(80, 0.3), loss) < reference.primal(
-        wide, v, run.w, np.full(80, 0.3), loss
-    )
-
-
 @pytest.mark.parametrize(
     "settings",
     [{}, {"loss": "logistic", "solver": "newton"}, {"solver": "pa1", "average": True, "max_outer": 2},
@@ -366,12 +329,6 @@ def test_pegasos_as_a_learner_is_the_same_from_a_store_and_from_text(tmp_path, s
         by_C.result.w[:-1], weights_by_id(tmp_path / "False.h5", 11)[0][1:], rtol=1e-9, atol=1e-12
     )
     X, y = classes()
-    for more in ({"multiclass": "rest"}, {"query": 0.5}, {"average": True}):
-        source = Matrix(X, y)
-        made = fit(source, learner="pegasos", lam=0.1, **more)
-        made.save(tmp_path / "first.h5", overwrite=True)
-        on = fit(source, start_from=tmp_path / "first.h5")
-        assert np.array_equal(on.result.w, fit(source, learner="pegasos", lam=0.1, max_outer=2, **more).result.w)
     with pytest.raises(InputError, match="lam and C say the same thing"):
         fit(Matrix(X, y), learner="pegasos", C=1.0, lam=0.1)
 

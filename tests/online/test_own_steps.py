@@ -107,17 +107,6 @@ def test_a_feature_that_has_lost_all_begins_anew():
     assert state.columns[COLUMN.weight] != 0.0
 
 
-def test_it_learns_without_a_step_size_at_any_scale():
-    rng = np.random.default_rng(3)
-    X = rows(n=400, d=20, seed=3)[0]
-    y = np.where(X @ rng.standard_normal(20) > 0.0, 1.0, -1.0)
-    found = [learned("coin", scale * X, y)[1] for scale in (1e-6, 1.0, 1e6)]
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found[2], found[1], rtol=1e-9, atol=1e-12)
-    full = (X[200:] != 0.0).any(axis=1)  # a row without entries is predicted as 0
-    assert np.mean(found[1][200:][full] * y[200:][full] > 0.0) > 0.85
-
-
 def test_coins_are_those_of_the_definition():
     """As the rule is written: gradients of size |g_j| in units of L_j = max |x_j| times the steepest loss' so far."""
     X, y = rows(n=120, d=15, seed=2)

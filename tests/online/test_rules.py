@@ -226,12 +226,6 @@ def test_linearised_forel_and_the_euclidean_mirror_follow_gradient_descent(loss)
             np.testing.assert_allclose(a, b, atol=1e-12)
 
 
-def test_epsilon_reaches_the_loss():
-    wide, narrow = (LEARNERS["ogd"](1, loss="epsilon-insensitive", epsilon=e) for e in (0.5, 0.3))
-    assert after(wide, ((1,), 0.4))[0] == 0
-    assert after(narrow, ((1,), 0.4))[0] == 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("p", [2.0, 3.0, 4.5])
 def test_p_norm_mirror_is_the_minimiser(p):
@@ -358,44 +352,30 @@ def test_adagrad_fobos_step_is_the_minimiser(delta):
 
 
 @ALL
-def test_negated_labels_negate_the_weights(name, settings_):
+def test_labels_features_and_rows_are_treated_alike(name, settings_):
+    """Negated labels negate the weights; the order of features does not matter; unseen ones stay at 0; rows are not
+    written to."""
     X, y = rows()
+    X[4], order = 0, np.array([2, 0, 3, 1])
+    kept, labels = X.copy(), y.copy()
     (scores, w, mean), (scores_, w_, mean_) = (run(LEARNERS[name](4, **settings_), X, s * y, 2) for s in (1, -1))
-    assert np.max(np.abs(w)) > 1e-3
+    assert np.max(np.abs(w)) > 1e-3 and len(set(w)) > 1
     for a, b in ((scores, scores_), (w, w_), (mean, mean_)):
         np.testing.assert_allclose(a, -b, atol=1e-12)
-
-
-@ALL
-def test_order_of_features_does_not_matter(name, settings_):
-    X, y = rows()
-    order = np.array([2, 0, 3, 1])
-    _, w, _ = run(LEARNERS[name](4, **settings_), X, y)
-    _, permuted, _ = run(LEARNERS[name](4, **settings_), X[:, order], y)
-    assert len(set(w)) > 1
+    _, permuted, _ = run(LEARNERS[name](4, **settings_), X[:, order], y, 2)
     np.testing.assert_allclose(w[order], permuted, atol=1e-11)
-
-
-@ALL
-def test_unseen_features_stay_at_zero_and_rows_are_not_written_to(name, settings_):
-    X, y = rows()
-    X[:, 2] = 0
-    X[4] = 0
-    kept, labels = X.copy(), y.copy()
-    _, w, _ = run(LEARNERS[name](4, **settings_), X, y)
     np.testing.assert_array_equal(X, kept)
     np.testing.assert_array_equal(y, labels)
+    X[:, 2] = 0
+    _, w, _ = run(LEARNERS[name](4, **settings_), X, y)
     assert w[2] == 0 and np.any(w != 0)
 
 
 @cases(lambda name, settings_: name not in ("perceptron-bias", "nag", "auto"))  # nag's pace counts the rows
 def test_rows_of_zeros_first_take_no_step(name, settings_):
     learner = LEARNERS[name](4, **settings_)
-    state = {key: np.copy(value) for key, value in vars(learner).items() if key not in ("t", "loss")}
-    after(learner, (np.zeros(4), 1), (np.zeros(4), -1))
-    assert learner.t == 2
-    for key, value in state.items():
-        np.testing.assert_array_equal(getattr(learner, key), value)
+    weights = after(learner, (np.zeros(4), 1), (np.zeros(4), -1))
+    assert learner.t == 2 and not np.any(weights)
 
 
 @pytest.mark.parametrize(
@@ -409,16 +389,6 @@ def test_rows_of_zeros_do_nothing_to_learners_without_decay(name):
     _, w, _ = run(learner, X, y)
     _, w_, _ = run(with_zeros, gaps, np.repeat(y, 2))
     np.testing.assert_array_equal(w, w_)
-
-
-@pytest.mark.parametrize("name", ["pa", "cw-var", "cw-stdev"])
-def test_the_same_row_again_is_passive(name):
-    learner = LEARNERS[name](3)
-    learner.w = W0
-    x = X0 if name == "pa" else X0 * [0, 1, 0]  # with one feature nothing is lost by keeping the diagonal alone
-    once, twice = after(learner, (x, 1), (x, 1))
-    assert np.max(np.abs(once - W0)) > 0.1
-    np.testing.assert_allclose(twice, once, rtol=1e-13)
 
 
 def scaled(name, c):
@@ -480,22 +450,6 @@ def three_classes(n=60):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(n, 4))
     return X, np.argmax(X @ rng.normal(size=(4, 3)) + 0.3 * rng.normal(size=(n, 3)), axis=1)
-
-
-@pytest.mark.parametrize(("name", "C"), [("pa", None), ("pa1", 0.1), ("pa2", 0.1)])
-def test_multi_prototype_passive_aggressive_is_the_published_rule(name, C):
-    X, labels = three_classes()
-    learner = MultiPrototype(lambda d: LEARNERS[name](d, **({} if C is None else {"C": C})), 3, 4)
-    W = np.zeros((3, 4))
-    for x, c in zip(X, labels, strict=True):
-        s = max((r for r in range(3) if r != c), key=lambda r: W[r] @ x)
-        loss, q = max(0, 1 - (W[c] - W[s]) @ x), 2 * x @ x
-        tau = {"pa": loss / q, "pa1": min(C or 0, loss / q), "pa2": loss / (q + 1 / (2 * (C or 1)))}[name]
-        W[c] += tau * x
-        W[s] -= tau * x
-        learner.learn(x, c)
-        np.testing.assert_allclose(learner.W, W, atol=1e-12)
-    assert np.min(np.max(np.abs(W), axis=1)) > 0.1
 
 
 def test_ties_between_classes_go_to_the_smaller():

@@ -26,26 +26,6 @@ from blocksvm.stream import main
 from blocksvm.streaming.stream_saving import save_stream
 
 
-@pytest.mark.parametrize("learner", ["pa1", "hf-fobos"])
-def test_a_stream_and_training_in_stored_order_agree(tmp_path, learner):
-    X, y = random_rows(n=300, d=40, seed=1, dtype=np.float32)
-    text = text_of(tmp_path, X, y)
-    stream, reports = learned(text, learner)
-    save_stream(tmp_path / "stream.h5", stream)
-    store = make_store(tmp_path, X, y, name="store", keep_order=True)
-    run = train(store, solver=learner, order="stored")
-    found, _ = weights_by_id(tmp_path / "stream.h5", 41)
-    trained = np.zeros(41)
-    from blocksvm.store.reader import Store
-
-    with Store(store) as source:
-        trained[source.feature_ids(0, source.n_features)] = run.w[:-1]
-    np.testing.assert_allclose(found, trained, rtol=1e-9, atol=1e-10)
-    assert reports[-1].cumulative_loss == pytest.approx(run.outer()[-1]["cumulative_loss"], rel=1e-9)
-    assert reports[-1].mistakes == run.outer()[-1]["mistakes"]
-    assert [r.rows for r in reports] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
-
-
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("labels", [None, (3.0, 5.0), (1.0, 2.0, 9.0)])
 def test_a_stream_is_its_learner_row_by_row(tmp_path, average, labels):
@@ -179,10 +159,8 @@ def test_the_command_writes_progress_model_and_log(tmp_path, capsys, succeeds):
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (["--learner", "nobody"], "no such learner"),
         (["--learner", "omd", "--mirror", "entropic", "--n-features", "5"], "--n-features 5: the rows have"),
         (["--learner", "pegasos"], "pegasos needs --lambda"),
-        (["--learner", "omd", "--mirror", "entropic"], "needs --n-features"),
         (["--learner", "pa1", "--bits", "40"], "--bits 40: must be from 1 to 31"),
         (["--learner", "pa1", "--bits", "30"], "--bits 30: takes 17,180 MB"),
         (["--learner", "pa1", "--labels", "1"], "name two different labels"),

@@ -12,10 +12,12 @@ from support.stream_cases import learned, single, text_of
 from support.training_cases import make_store, random_rows, run_in_process, train
 
 from blocksvm.base.errors import InputError
+from blocksvm.model.measures import RankCurve
 from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.online.loops import LOSS_SUM, MISTAKES, NO_LABEL
 from blocksvm.stream import main
-from blocksvm.streaming.ranking import RANKING_BYTES, Ranking
+from blocksvm.streaming.ranking_kernels import rank_rows
+from blocksvm.streaming.stream_learner import RANKING_BYTES, VALUE_BITS
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 from blocksvm.train import main as train_main
@@ -181,45 +183,39 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, succeeds):
     assert describe_model(tmp_path / "t2.h5").method.settings["query"] == 0.3
 
 
-SCALES = [1e-30, 1e-3, 1.0, 1e3, 1e30]
+def ranked(*parts):
+    """(rows, area, mean logarithmic loss, counts) of parts (values, y, order)."""
+    curve, rows, total = RankCurve(VALUE_BITS), 0, 0.0
+    for values, y, order in parts:
+        n, loss = rank_rows(np.array(values), np.array(y, np.int16), order, NO_LABEL, VALUE_BITS, curve.counts)
+        rows, total = rows + n, total + loss
+    area = curve.area()
+    return rows, area and area[0], total / rows, curve.counts
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1.0, 1e3, 1e30])
 def test_it_is_what_the_definitions_say(scale):
     rng = np.random.default_rng(1)
     y = np.where(rng.random(3_000) < 0.2, 1, -1).astype(np.int16)
     values = scale * (rng.standard_normal(3_000) + 0.7 * (y > 0))
-    ranking = Ranking()
-    for part in np.array_split(np.arange(3_000, dtype=np.int32), [1, 5, 700]):
-        ranking.add(values[part], y, part)
-    assert ranking.rows == 3_000
-    assert ranking.area() == pytest.approx(roc_auc_score(y, values), abs=2e-3)
-    m = np.clip(values, -30.0, 30.0)
-    if scale <= 1.0:
-        assert ranking.log_loss() == pytest.approx(log_loss(y, 1.0 / (1.0 + np.exp(-m))), rel=1e-9)
-    else:
-        assert ranking.log_loss() == pytest.approx(np.mean(np.maximum(0.0, -y * values)), rel=0.01)
+    parts = np.array_split(np.arange(3_000, dtype=np.int32), [1, 5, 700])
+    rows, area, loss, _ = ranked(*((values[part], y, part) for part in parts))
+    assert rows == 3_000
+    assert area == pytest.approx(roc_auc_score(y, values), abs=2e-3)
+    assert loss == pytest.approx(np.logaddexp(0.0, -y * values).mean(), rel=1e-9)
 
 
-def test_ties_count_half_and_one_class_has_no_area():
-    ranking, in_turn = Ranking(), np.arange(4, dtype=np.int32)
-    assert (ranking.area(), ranking.log_loss()) == (None, None)
-    ranking.add(np.array([0.5, 0.5]), np.array([1, 1], np.int16), in_turn[:2])
-    assert ranking.area() is None
-    ranking.add(np.array([0.5, 0.25, -0.0, 0.0]), np.array([-1, -1, 1, -1], np.int16), in_turn)
+def test_ties_one_class_and_rows_without_a_label():
+    in_turn = np.arange(4, dtype=np.int32)
+    both = ([0.5, 0.5], [1, 1], in_turn[:2])
+    assert ranked(both)[1] is None
     # of 9 pairs: 2 + 2 below 0.5 twice, a tie twice; at 0 one tie
-    assert ranking.area() == pytest.approx((2 * (2 + 0.5) + 0.5) / 9)
-
-
-def test_rows_without_a_label_are_passed_over_and_rows_come_in_their_order():
-    y, values = np.array([1, NO_LABEL, -1, 1], np.int16), np.array([0.5, -1e300, 3.0, -2.0])
-    ranking, alone = Ranking(), Ranking()
-    ranking.add(values[::-1].copy(), y, np.array([3, 2, 1, 0], np.int32))
-    alone.add(np.array([-2.0, 3.0, 0.5]), np.array([1, -1, 1], np.int16), np.arange(3, dtype=np.int32))
-    assert (ranking.rows, ranking.area(), ranking.log_loss()) == (3, alone.area(), alone.log_loss())
-    np.testing.assert_array_equal(ranking.curve.counts, alone.curve.counts)
-    m = np.array([-2.0, -3.0, 0.5])
-    assert ranking.log_loss() == pytest.approx(np.logaddexp(0.0, -m).mean(), rel=1e-14)
+    area = ranked(both, ([0.5, 0.25, -0.0, 0.0], [-1, -1, 1, -1], in_turn))[1]
+    assert area == pytest.approx((2 * (2 + 0.5) + 0.5) / 9)
+    found = ranked(([-2.0, 3.0, -1e300, 0.5], [1, NO_LABEL, -1, 1], np.array([3, 2, 1, 0], np.int32)))
+    alone = ranked(([-2.0, 3.0, 0.5], [1, -1, 1], in_turn[:3]))
+    assert found[:3] == alone[:3]
+    np.testing.assert_array_equal(found[3], alone[3])
 
 
 def test_its_memory_is_counted(tmp_path):
@@ -228,10 +224,10 @@ def test_its_memory_is_counted(tmp_path):
     for names, curves in (("pa1", 1), ("pa1,arow,ogd", 3)):
         stream, _ = learned(text, names, memory=64_000_000)
         plan = stream.plan()
-        taken = sum(learner.ranking.curve.counts.nbytes for learner in stream.learners)
+        taken = sum(learner.curve.counts.nbytes for learner in stream.learners)
         assert taken == curves * RANKING_BYTES
         tracemalloc.start()
-        stream.learners[0].ranking.area()
+        stream.learners[0].curve.area()
         assert plan["ranking"] >= taken + tracemalloc.get_traced_memory()[1] >= taken
         tracemalloc.stop()
         assert sum(plan.values()) == 64_000_000

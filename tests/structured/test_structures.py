@@ -13,6 +13,7 @@ from blocksvm.structured import frank_wolfe
 from blocksvm.structured.kernels.arborescence import best_tree
 from blocksvm.structured.learners import multipliers, order_of
 from blocksvm.structured.structure import CheckedStructure, Row, Structure
+from blocksvm.structured.tasks import checked
 from blocksvm.structured.train import fit_structure
 from blocksvm.testing import check_structure
 
@@ -112,6 +113,8 @@ def test_the_check_can_fail(name, function, sentence):
     ("name", "function", "sentence"),
     [("best", lambda self, w, i: None, r"example .: its best output is missing \(None\); give an array"),
      ("best", lambda self, w, i: np.array(["a"]), "is not a one-dimensional array of one or more whole numbers"),
+     ("best", lambda self, w, i: np.empty(0, np.int64), "is not a one-dimensional array of one or more whole numbers"),
+     ("best", lambda self, w, i: np.zeros((2, 2), int), "is not a one-dimensional array of one or more whole numbers"),
      ("features", lambda self, i, y: Row(np.array([2, 1]), np.ones(2)), "features do not rise from 0 to n_weights"),
      ("features", lambda self, i, y: Row(np.array([-1]), np.ones(1)), "features do not rise from 0 to n_weights"),
      ("features", lambda self, i, y: Row(np.array([1]), np.ones(2)[:0]), "are not as many finite values as indices"),
@@ -124,7 +127,7 @@ def test_results_that_kernels_must_not_read_are_refused(name, function, sentence
     else:
         made = broken(name, function)
     with pytest.raises(InputError, match=sentence):
-        fit_structure(CheckedStructure(made, "mine"), "perceptron", LAST, {"epochs": 2})
+        fit_structure(checked(made, "mine:TASK"), "perceptron", LAST, {"epochs": 2})
 
 
 def orders(n: int, epochs: int, seed: int = 0):
