@@ -258,23 +258,6 @@ def number_new(hashes, numbers, known, n_known):
 
 
 @kernel
-def count_numbers(numbers, counts):
-    """Add to counts (m,) uint32 how often each of ``numbers`` (n,) int32 below m occurs."""
-    last = numbers.shape[0] - 1
-    for k in range(numbers.shape[0]):
-        prefetch(counts, numbers[min(k + ENTRIES_AHEAD, last)])
-        counts[np.uint64(numbers[k])] += np.uint32(1)
-
-
-@kernel
-def renumber(numbers, positions):
-    """``positions[k]`` becomes ``numbers[positions[k]]``, both int32."""
-    for k in range(positions.shape[0]):
-        prefetch(numbers, positions[min(k + ENTRIES_AHEAD, positions.shape[0] - 1)])
-        positions[k] = numbers[np.uint64(positions[k])]
-
-
-@kernel
 def order_by_count(counts, bins, order):
     """Positions by falling count, equal counts in their order: ``order`` (n,) int32.
 

@@ -19,7 +19,6 @@ from blocksvm.base.vectors import LINE, width_of
 from blocksvm.kernels.columns import add_rows
 from blocksvm.kernels.loss_functions import AT_REST, UNIT_ROUNDOFF
 from blocksvm.kernels.rows import BlockRows
-from blocksvm.kernels.shuffle import keep_active
 from blocksvm.losses import require
 from blocksvm.problems.certificate import (
     ADDITIONS,
@@ -305,7 +304,7 @@ class DualCD(ColumnSolver):
             lane.dropped += len(order) - n_active
             order = order[:n_active]
         elif lane.dropped > 0:
-            order = order[: keep_active(order, arrays.active)]
+            order = order[arrays.active.view(bool)[order]]
         # of several passes over a block the first one tells what the other blocks have left of the gap
         shares_before = arrays.share.copy() if reading and not first else None
         longest = LONGEST_REST if self.with_set else REST_VISITS

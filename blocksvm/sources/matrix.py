@@ -11,7 +11,7 @@ from xxhash import xxh3_128
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import NUMBERS, STRINGS, Coding, Labels, count_labels, encode_labels, kind_of, labels_of
 from blocksvm.kernels.columns import row_sq_norms
-from blocksvm.kernels.hash_table import count_numbers, number_new, order_by_count, renumber
+from blocksvm.kernels.hash_table import count_small, find_small, order_by_count
 from blocksvm.sources.block import Arena, Block, rows_of
 from blocksvm.sources.block_kernels import INDEX_OUT_OF_RANGE, SOUND, check_entries
 from blocksvm.sources.source import ChunkTable, Source, chunk_nonzeros
@@ -278,13 +278,15 @@ def by_falling_count(counts: np.ndarray) -> np.ndarray:
 def by_frequency(indices: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     """(indices, columns): int32 indices of d columns, renumbered by falling frequency, those of equal frequency as
     they come; and (m,) int64 which column each of the m that occur is."""
-    numbered = indices.copy()
-    numbers, known = np.zeros(d, np.int32), np.empty(min(d, len(indices)) + 1, np.int32)
-    n = number_new(numbered, numbers, known, 0)
-    counts = np.zeros(n, np.uint32)
-    count_numbers(numbered, counts)
-    order = by_falling_count(counts)
+    numbered, small, known = (
+        np.empty_like(indices),
+        np.zeros((d, 2), np.uint32),
+        np.empty(min(d, len(indices)) + 1, np.int64),
+    )
+    _, n = count_small(indices, 0, small, known, 0, numbered)
+    order = by_falling_count(small[known[:n], 1])
     # of those that come, and not of all columns, so that what is looked up lies close together
+    numbers = np.empty(n, np.int32)
     numbers[order] = np.arange(n, dtype=np.int32)
-    renumber(numbers, numbered)
-    return numbered, known[order].astype(np.int64)
+    find_small(numbered, numbers, numbered)
+    return numbered, known[order]

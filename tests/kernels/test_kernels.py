@@ -200,23 +200,27 @@ def test_sum_of_squares_of_any_length(length):
     assert_close(sum_of_squares(x), float(x @ x))
 
 
-def drawn_order(key, n, window):
-    order, spans = np.full(n, -1, np.int32), np.empty(-(-n // window), np.int32)
-    windowed_order(np.uint64(key), n, window, order, spans)
+def drawn_order(key, sizes, window=0):
+    order = np.full(sum(sizes), -1, np.int32)
+    windowed_order(np.uint64(key), np.array(sizes), window, order, np.empty(len(sizes), np.int32))
     return order
 
 
-@pytest.mark.parametrize(("n", "window"), [(1, 1), (7, 7), (100, 100), (100, 30), (96, 32), (50, 1), (5, 99)])
-def test_windowed_order(n, window):
-    window_of = min(window, n)
-    order = drawn_order(17, n, window_of)
+@pytest.mark.parametrize("sizes", [[1], [7], [100], [30, 30, 30, 10], [32, 32, 32], [1] * 50, [5]])
+@pytest.mark.parametrize("window", [0, 8])
+def test_windowed_order(sizes, window):
+    n = sum(sizes)
+    order, parts = drawn_order(17, sizes, window), np.repeat(np.arange(len(sizes)), sizes)
     assert sorted(order) == list(range(n))
-    assert np.array_equal(order, drawn_order(17, n, window_of))
-    spans = order // window_of
-    changes = np.count_nonzero(np.diff(spans)) + 1
-    assert changes == -(-n // window_of), "rows of one window do not stay together"
+    assert np.array_equal(order, drawn_order(17, sizes, window))
+    if window == 0:
+        assert np.count_nonzero(np.diff(parts[order])) + 1 == len(sizes), "rows of one part do not stay together"
+    else:  # the rows of each window are those of one part, or of some that are neighbours in the draw
+        drawn = drawn_order(17, sizes)
+        drawn = np.concatenate([np.flatnonzero(parts == part) for part in dict.fromkeys(parts[drawn].tolist())])
+        assert all(set(order[k : k + window]) == set(drawn[k : k + window]) for k in range(0, n, window))
     if n > 10:
-        assert not np.array_equal(order, drawn_order(18, n, window_of))
+        assert not np.array_equal(order, drawn_order(18, sizes, window))
         assert not np.array_equal(order, np.arange(n))
 
 
@@ -225,7 +229,7 @@ def test_windowed_order_is_uniform():
     counts: dict = {}
     draws = 4800
     for key in range(draws):
-        order = tuple(drawn_order(key, 4, 4).tolist())
+        order = tuple(drawn_order(key, [4]).tolist())
         counts[order] = counts.get(order, 0) + 1
     assert len(counts) == 24
     chi = sum((count - draws / 24) ** 2 / (draws / 24) for count in counts.values())
