@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.kernels.kernel_machine_loops import columns_of
+from blocksvm.kernels.rows import Entries
 from blocksvm.sources.block import Block, joined, rows_of
 
-NO_ROWS = Block(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0), np.empty(0),
+NO_ROWS = Block(Entries(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)), np.empty(0), np.empty(0),
                 np.empty(0, np.int64), 0)  # fmt: skip
 
 

@@ -200,9 +200,8 @@ class Newton(ColumnSolver):
         parts = [slice(*ends) for ends in zip(bounds[:-1], bounds[1:], strict=True)]
         grams: list[Callable[[], Any]] = []
         for start in range(0, len(parts), self.at_once):
-            some: list[Callable[[], Any]] = [
-                partial(self.chunk_sums, block[rows], state, live) for rows in parts[start : start + self.at_once]
-            ]
+            chunks = map(block.of_rows, parts[start : start + self.at_once])
+            some: list[Callable[[], Any]] = [partial(self.chunk_sums, chunk, state, live) for chunk in chunks]
             done = self.threads.map(lambda work: work(), grams + some)[len(grams) :]
             for sums, _, _ in done:
                 state["sums"] += numbers_of(sums)

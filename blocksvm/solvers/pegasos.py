@@ -110,7 +110,7 @@ class Pegasos(Solver):
         """Steps over the sub-batches of the block, consecutive in ``order``."""
         scalars = state["scalars"]
         loss, nnz, _ = pegasos_pass(
-            block.row_arrays, self.problem.reals(block), order, self.batch, self.objective,
+            block, self.problem.reals(block), order, self.batch, self.objective,
             self.problem.loss.curvature, self.lam, self.radius, state["v"], state["lagged"], state.get("b", NOTHING),
             state.get("b_lagged", NOTHING), scalars[:5], self.chosen, self.steps_of,
         )  # fmt: skip

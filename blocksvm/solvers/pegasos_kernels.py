@@ -54,7 +54,7 @@ def pegasos_pass(rows, reals, order, batch, objective, curvature, lam, radius, v
 
     Returns (weighted loss sum of the decision values seen before each step, nonzeros, steps with a subgradient).
     """
-    entries, y, weights, sq_norms = rows
+    entries, y, weights, sq_norms = rows.entries, rows.y, rows.weights, rows.sq_norms
     bias, costs, sides, loss = objective
     d = v.shape[0] - 1
     n = order.shape[0]

@@ -12,6 +12,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.labels import NUMBERS, STRINGS, Coding, Labels, count_labels, encode_labels, kind_of, labels_of
 from blocksvm.kernels.columns import row_sq_norms
 from blocksvm.kernels.hash_table import count_small, find_small, order_by_count
+from blocksvm.kernels.rows import Entries
 from blocksvm.sources.block import Arena, Block, rows_of
 from blocksvm.sources.block_kernels import INDEX_OUT_OF_RANGE, SOUND, check_entries
 from blocksvm.sources.source import ChunkTable, Source, chunk_nonzeros
@@ -116,8 +117,8 @@ class Matrix(Source):
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
         self.cost.blocks += 1
         self.cost.nnz += int(self.chunks.nnz[chunks].sum())
-        arrays = self.indptr, self.indices, self.values, self.y, self.sq_norms, self.rows
-        everything = Block(*arrays, self.n_features, self.weights)
+        entries = Entries(self.indptr, self.indices, self.values)
+        everything = Block(entries, self.y, self.sq_norms, self.rows, self.n_features, self.weights)
         if len(chunks) == len(self.chunks) and (np.diff(chunks) > 0).all():  # as it lies: no copy
             return everything
         return rows_of(everything, self.chunks.rows(chunks), arena)
