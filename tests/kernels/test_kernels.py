@@ -130,17 +130,6 @@ def test_dual_cd_ends_a_visit_by_tolerance_where_the_oracle_does(loss, tolerance
     assert_close(visit.state["alpha"], alpha)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_rows_without_entries_reach_their_optimum_in_one_visit(loss):
-    block, X, y = block_of("float64", seed=3)
-    problem = two_classes(y, loss, 0.8, (1.0, 3.0))
-    visit = DualCDVisit(block, problem, np.zeros(X.shape[1] + 1), np.zeros(len(y)))
-    visit.run([np.arange(len(y))])
-    empty = block.sq_norms == 0
-    C_rows = cost_of_rows(problem, y)[empty]
-    assert_close(visit.state["alpha"][empty], C_rows if loss == "hinge" else 2.0 * C_rows)
-
-
 @pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
 def test_the_average_stands_the_first_steps_of_a_large_c(C):
     """There w is projected at every step: the scale falls by hundreds of orders, the average must not fall with it."""
