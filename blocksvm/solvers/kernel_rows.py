@@ -34,7 +34,7 @@ class Candidates:
     def add(self, block: Block, chosen: np.ndarray, standing: np.ndarray) -> None:
         """Copies of some of a block's rows."""
         # of these alone no others can stay
-        best = self._best(standing, block.rows[chosen], np.diff(block.indptr)[chosen])
+        best = self._best(standing, block.rows[chosen], block.lengths[chosen])
         if not len(best):
             return
         self.held = joined([self.held, rows_of(block, chosen[best])])

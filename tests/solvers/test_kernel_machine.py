@@ -16,10 +16,11 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.info import main as info_main
-from blocksvm.kernels.kernel_machine_loops import columns_of, kernel_sums
+from blocksvm.kernels.kernel_machine_loops import columns_of
+from blocksvm.kernels.rows import Entries
 from blocksvm.model.model_file import load_model
 from blocksvm.predict import main as predict_main
-from blocksvm.problems.expansion import KERNELS
+from blocksvm.problems.expansion import Expansion, function_of
 from blocksvm.problems.kernel_problem import best_bias
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
@@ -179,11 +180,9 @@ def test_sums_of_kernel_values(seed, function):
     columns_of(right.indptr.astype(np.int64), right.indices, right.data, first, owner, held)
     coefficients, scores = rng.normal(size=m), np.zeros(n)
     given_ = {"gamma": 1.0, "coef0": 0.0, "degree": 3} | function
-    kernel_sums(
-        left.indptr.astype(np.int64), left.indices, left.data, (X**2).sum(1), first, owner, held, (Z**2).sum(1),
-        coefficients, KERNELS.index(given_["kernel"]), given_["gamma"], given_["coef0"], given_["degree"], np.empty(m),
-        scores,
-    )  # fmt: skip
+    kernel = function_of(given_ | {"name": given_["kernel"]})
+    expansion = Expansion((first, owner, held), (Z**2).sum(1), coefficients, kernel)
+    expansion.add(Entries(left.indptr.astype(np.int64), left.indices, left.data), (X**2).sum(1), scores)
     expected = plain_kernel(X, Z, **function) @ coefficients
     np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-9)
 
