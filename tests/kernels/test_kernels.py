@@ -11,7 +11,7 @@ from support.weighted_rows import solver_of
 
 from blocksvm.api.fit import fit
 from blocksvm.conversion.feature_ids import IdIndex, IdTable
-from blocksvm.kernels.columns import add_rows, decision_values, row_sq_norms, sum_of_squares
+from blocksvm.kernels.columns import sum_of_squares
 from blocksvm.kernels.rows import packed_entries
 from blocksvm.kernels.shuffle import renumber_rows, windowed_order
 from blocksvm.losses import get_loss
@@ -166,23 +166,6 @@ def test_pegasos_norm_is_summed_anew():
     assert scalars[STEPS] == 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_decision_values_norms_and_sums_of_rows(kind):
-    block, X, y = block_of(kind, seed=9)
-    rng = np.random.default_rng(0)
-    w, c = rng.standard_normal(X.shape[1] + 1), rng.standard_normal(60)
-    c[::7] = 0.0
-    out = np.empty(60)
-    decision_values(block.entries, w.reshape(-1, 1), 0.3, out.reshape(-1, 1))
-    dense = X.toarray().astype(np.float64)
-    assert_close(out, dense @ w[:-1] + 0.3 * w[-1])
-    row_sq_norms(*block.matrix, out)
-    assert_close(out, (dense**2).sum(axis=1))
-    total = w.copy()
-    add_rows(block.entries, c.reshape(-1, 1), 0.3, total.reshape(-1, 1))
-    assert_close(total, w + np.append(c @ dense, 0.3 * c.sum()))
-
-
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 5, 8, 13])
 def test_sum_of_squares_of_any_length(length):
     x = np.random.default_rng(length).standard_normal(length)
@@ -225,29 +208,18 @@ def test_windowed_order_is_uniform():
     assert chi < 60  # 23 degrees of freedom: 1 in 30,000
 
 
-def test_table_of_ids_equals_a_dict():
-    """Found or added in order of first occurrence, counted, in pieces, over several growths of the slots."""
+@pytest.mark.parametrize("later", [None, 0, 50_000, 2**63 - 1])
+@pytest.mark.parametrize("beside", [0, 500_000])
+def test_table_of_ids_equals_a_dict(later, beside):
+    """In order of first occurrence, counted, in pieces: large ids, over several growths of the slots; and small ones as
+    their own slots, until one is larger than the budget (1 MB) allows, or others hold what they would take."""
     rng = np.random.default_rng(0)
     few = np.concatenate([rng.integers(0, 60, 200), [0, 2**63 - 1]])
     ids = rng.choice(np.concatenate([rng.integers(0, 2**63 - 1, 30_000), np.repeat(few, 100)]), 60_000)
-    table, expected = IdTable(10_000_000), {}
-    positions = np.concatenate([table.add(piece) for piece in np.array_split(ids, 7)])
-    for i in ids.tolist():
-        expected.setdefault(i, len(expected))
-    assert len(table) == len(expected) > 10_000
-    assert table.known[: len(table)].tolist() == list(expected)
-    assert positions.tolist() == [expected[i] for i in ids.tolist()]
-    assert np.array_equal(table.counts[: len(table)], np.bincount(positions))
-
-
-@pytest.mark.parametrize("later", [0, 50_000, 2**63 - 1])
-@pytest.mark.parametrize("beside", [0, 500_000])
-def test_small_ids_are_numbered_as_others(later, beside):
-    """As their own slots, until one is larger than the budget (1 MB) allows, or others hold what they would take."""
-    rng = np.random.default_rng(2)
-    ids = np.concatenate([rng.integers(0, most, 9_000) for most in (100, 20_000, 45_000)])
-    ids[15_000] = max(later, ids[15_000])
-    table, expected = IdTable(1_000_000), {}
+    if later is not None:
+        ids = np.concatenate([rng.integers(0, most, 9_000) for most in (100, 20_000, 45_000)])
+        ids[15_000] = max(later, ids[15_000])
+    table, expected = IdTable(10_000_000 if later is None else 1_000_000), {}
     pieces = np.array_split(ids, 7)
     positions = [table.add(piece) for piece in pieces[:5]]
     assert bool(table.n_small) == (later == 0)
@@ -256,6 +228,7 @@ def test_small_ids_are_numbered_as_others(later, beside):
     assert bool(table.n_small) == (later == 0 and beside == 0)
     for i in ids.tolist():
         expected.setdefault(i, len(expected))
+    assert len(table) == len(expected) > 10_000
     assert table.known[: len(table)].tolist() == list(expected)
     assert positions.tolist() == [expected[i] for i in ids.tolist()]
     assert np.array_equal(table.counted(), np.bincount(positions))
