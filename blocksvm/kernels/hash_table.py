@@ -141,12 +141,9 @@ def find_small(ids, table, positions):
         positions[k] = table[i] if i < np.uint64(table.shape[0]) else np.int32(-1)
 
 
-@kernel
-def hash_ids(ids, bits, hashes):
-    """Each id's hash (int32) below 2^bits."""
-    shift = np.uint64(64 - bits)
-    for k in range(ids.shape[0]):
-        hashes[k] = np.int32(scramble(np.uint64(ids[k])) >> shift)
+def hash_ids(ids: np.ndarray, bits: int) -> np.ndarray:
+    """Each id's hash (int64) below 2^bits, as ``hash_rows`` has it."""
+    return (scramble(ids.astype(np.uint64)) >> np.uint64(64 - bits)).astype(np.int64)
 
 
 @kernel

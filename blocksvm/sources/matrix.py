@@ -129,9 +129,6 @@ class Matrix(Source):
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         return np.arange(start, stop, dtype=np.int64) if self.columns is None else self.columns[start:stop]
 
-    def feature_id_pieces(self):
-        yield 0, self.feature_ids(0, self.n_features)
-
 
 def csr_of(X):
     """Rows as users give them, (n, d), as scipy CSR of float32 or float64 without duplicates, in rising order: any

@@ -94,10 +94,8 @@ class CrossValidation:
             name: [[None if math.isnan(x) else x for x in row] for row in getattr(self, name).tolist()]
             for name in FIGURES
         }
-        best = self.path[self.best()]
-        description = {"path": self.path, "folds": self.folds, "rows": self.rows.tolist(), "best": best}
-        run = {"status": self.status, "seconds": self.seconds, "parts": self.parts, "readings": self.readings}
-        return description | figures | run | {"settings": plain(self.settings)}
+        known = {"rows": self.rows.tolist(), "best": self.path[self.best()], "settings": plain(self.settings)}
+        return vars(self) | figures | known
 
 
 def plan_here(make: Callable[..., Solver], previous: tuple | None, source: Source, settings: TrainSettings, **more):
