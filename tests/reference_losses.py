@@ -62,8 +62,8 @@ def perceptron(z, y, c, p=()):
     return c * max(LONG(0), -y * z)
 
 
-# losses without a dual: their values
-PRIMAL = {"perceptron": perceptron}
+# losses without a dual
+PRIMAL = {"perceptron": ReferenceLoss(perceptron, None, None)}
 REFERENCES = {
     "hinge": ReferenceLoss(hinge, lambda a, y, c, p: -a, lambda c: (0.0, c)),
     "squared-hinge": ReferenceLoss(squared_hinge, lambda a, y, c, p: a * a / (4 * c) - a, lambda c: (0.0, np.inf)),

@@ -15,7 +15,6 @@ from support.training_cases import looped, make_store, opened, random_rows, run_
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.info import main as info_main
 from blocksvm.kernels.kernel_machine_loops import columns_of
 from blocksvm.kernels.rows import Entries
@@ -230,14 +229,9 @@ def test_a_bias_takes_no_second_matrix():
 def test_a_model_predicts_from_text_from_a_store_and_from_python(tmp_path, capsys, bits):
     X, y = rows(n=120, d=12, seed=21)
     new, new_y = rows(n=50, d=15, seed=22)  # three features that the model does not know
-    store, model = tmp_path / "s.h5", tmp_path / "m.h5"
+    model = tmp_path / "m.h5"
     for name, (rows_, labels) in {"train": (X, y), "new": (new, new_y)}.items():
-        lines = []
-        for label, row in zip(labels, rows_, strict=True):
-            pairs_ = " ".join(f"{j + 1}:{v:.17g}" for j, v in enumerate(row) if v)
-            lines.append(f"{label:g} {pairs_}\n")
-        (tmp_path / f"{name}.svm").write_text("".join(lines))
-        split_rows([str(tmp_path / f"{name}.svm")], tmp_path / f"{name}.h5", SplitSettings(dtype="float64", bits=bits))
+        make_store(tmp_path, sparse.csr_matrix(rows_), labels, name, dtype="float64", bits=bits)
     store = tmp_path / "train.h5"
     code, out, err = run_in_process(
         capsys, train_main, store, model, "--solver", "kernel", "--gamma", "0.2", "--bias", "free", "--tol", "1e-6"
