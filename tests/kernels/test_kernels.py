@@ -160,7 +160,7 @@ def test_pegasos_norm_is_summed_anew():
     objective = Objective(0.0, np.ones((1, 2)), None, get_loss("hinge").at({}))
     pegasos_pass(
         block, None, np.zeros(1, np.int32), 1, objective, 0.0, 1e-3, 1e9,
-        v, lagged, np.empty(0), np.empty(0), scalars, np.empty(1, np.int32), np.empty(1),
+        v, lagged, np.empty(0), np.empty(0), scalars,
     )  # fmt: skip
     assert_close(scalars[1], v @ v)
     assert scalars[STEPS] == 1
