@@ -334,24 +334,6 @@ def optimum(X, y, C_rows, loss):
     return w, primal(X, y, w, C_rows, loss)
 
 
-def regression_primal(X, y, w, C, epsilon, squared, prior=0.0):
-    """1/2 ||w - w0||^2 + sum C_i max(0, |x_i w - y_i| - epsilon), or its square; X dense, C a number or (n,)."""
-    beyond = np.maximum(0.0, np.abs(X @ w - y) - epsilon)
-    return 0.5 * np.sum((w - prior) ** 2) + np.sum(C * (beyond**2 if squared else beyond))
-
-
-def regression_dual(X, y, beta, C, epsilon, squared, prior=None):
-    """Equation 7 of the paper, with w0 beside sum beta_i x_i; -inf where beta is not feasible."""
-    u = X.T @ beta
-    if not squared and np.any(np.abs(beta) > C):
-        return -np.inf
-    value = y @ beta - epsilon * np.abs(beta).sum() - 0.5 * u @ u
-    if squared:
-        held = np.asarray(C * np.ones(len(beta)))
-        value -= np.sum(beta[held > 0] ** 2 / (4.0 * held[held > 0]))
-    return value - (0.0 if prior is None else prior @ u)
-
-
 def crammer_singer_primal(X, y, W, C_rows, prior=0.0):
     """1/2 ||W - W0||^2 + sum_i C_i max_k ([k != y_i] + <w_k - w_y, x_i>); W (k, d); Crammer, Singer, JMLR 2, 2001."""
     X = np.asarray(X, dtype=np.float64)

@@ -62,8 +62,8 @@ def perceptron(z, y, c, p=()):
     return c * max(LONG(0), -y * z)
 
 
-# losses without a dual: their values
-PRIMAL = {"perceptron": perceptron}
+# losses without a dual
+PRIMAL = {"perceptron": ReferenceLoss(perceptron, None, None)}
 REFERENCES = {
     "hinge": ReferenceLoss(hinge, lambda a, y, c, p: -a, lambda c: (0.0, c)),
     "squared-hinge": ReferenceLoss(squared_hinge, lambda a, y, c, p: a * a / (4 * c) - a, lambda c: (0.0, np.inf)),
@@ -130,19 +130,35 @@ DERIVATIVES = {"squared-hinge": lambda z, y, c, p: -2 * c * y * max(LONG(0), 1 -
                p: (-c * y * min(LONG(1), max(LONG(0), (1 - y * z) / LONG(p[0]))))}  # fmt: skip
 
 
+def dense_rows(X):
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, LONG)
+
+
+def primal_of(name, X, y, w, costs, p=(), prior=0.0):
+    """1/2 ||w - w0||^2 + the losses of the rows that cost something, p: the loss's settings."""
+    z, some = dense_rows(X) @ np.asarray(w, LONG), np.flatnonzero(costs)
+    losses = (REFERENCES[name].value(z[i], LONG(y[i]), LONG(costs[i]), p) for i in some)
+    return float(LONG(0.5) * np.sum((np.asarray(w, LONG) - prior) ** 2) + sum(losses))
+
+
+def dual_of(name, X, y, a, costs, p=(), prior=0.0):
+    """-the conjugates of those rows - 1/2 ||u||^2 - <w0, u>, u = sum a direction x; a must be allowed."""
+    loss, a, some = REFERENCES[name], np.asarray(a, LONG), np.flatnonzero(costs)
+    u = dense_rows(X).T @ np.where(costs, a * y if loss.labels else a, 0.0)
+    for i in some:
+        low, high = loss.interval(costs[i])
+        assert low * (1 + 1e-15) <= a[i] <= high * (1 + 1e-15)
+    conjugates = sum(loss.conjugate(a[i], LONG(y[i]), LONG(costs[i]), p) for i in some)
+    return float(-conjugates - LONG(0.5) * u @ u - np.sum(prior * u))
+
+
 def smooth_objective(name, X, y, w, costs, p=(), prior=0.0):
-    """(P(w), its gradient, dual variables, D(a)) of P = 1/2 ||w - w0||^2 + losses of rows that cost something."""
-    loss, X, w = REFERENCES[name], np.asarray(X, LONG), np.asarray(w, LONG)
-    primal, dual = LONG(0.5) * np.sum((w - prior) ** 2), LONG(0.0)
+    """(P(w), its gradient, dual variables, D(a)), where the loss has a derivative."""
+    loss, X, w = REFERENCES[name], dense_rows(X), np.asarray(w, LONG)
     gradient, alpha = w - prior, np.zeros(len(y), LONG)
-    u = np.zeros_like(w)
     for i in np.flatnonzero(costs):
-        row = X[i] @ w, LONG(y[i]), LONG(costs[i]), p
-        slope, direction = DERIVATIVES[name](*row), y[i] if loss.labels else 1.0
-        alpha[i] = -slope / direction
-        primal += loss.value(*row)
-        dual -= loss.conjugate(alpha[i], *row[1:])
+        slope = DERIVATIVES[name](X[i] @ w, LONG(y[i]), LONG(costs[i]), p)
+        alpha[i] = -slope / (y[i] if loss.labels else 1.0)
         gradient = gradient + slope * X[i]
-        u = u + alpha[i] * direction * X[i]
-    dual -= LONG(0.5) * u @ u + np.sum(prior * u)
-    return float(primal), gradient.astype(float), alpha.astype(float), float(dual)
+    both = primal_of(name, X, y, w, costs, p, prior), dual_of(name, X, y, alpha, costs, p, prior)
+    return both[0], gradient.astype(float), alpha.astype(float), both[1]

@@ -21,6 +21,7 @@ from blocksvm.base.memory import megabytes
 from blocksvm.base.vectors import as_columns, on_lines
 from blocksvm.files.paths import connections_of_run
 from blocksvm.kernels.compile import processor
+from blocksvm.kernels.rows import Entries
 from blocksvm.model.versions import versions
 from blocksvm.solvers.solver import Solver, State, Task, Visit
 from blocksvm.sources.block import Arena, Block, rows_of
@@ -285,10 +286,8 @@ class Screening(Training):
 
 def without_entries(block: Block) -> Block:
     """The rows of a block, as if they had none."""
-    none = np.zeros(0, np.int32)
-    return replace(
-        block, indptr=np.zeros_like(block.indptr), indices=none, values=None, words=None, stored_lengths=None
-    )
+    none = Entries(np.zeros_like(block.indptr), np.zeros(0, np.int32), None)
+    return block._replace(entries=none, stored_lengths=None)
 
 
 class AddingUp(Training):

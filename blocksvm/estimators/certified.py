@@ -73,7 +73,9 @@ class Minimiser(Estimator):
         by_user(loss=loss)
         name = check_loss(loss)
         if get_loss(name).of_numbers != get_loss(self.losses[0]).of_numbers:
-            raise InputError(f"loss={name}: is for {get_loss(name).targets}; choose another")
+            raise InputError(
+                f"loss={name}: is for {'real numbers' if get_loss(name).of_numbers else 'two classes'}; choose another"
+            )
         return name
 
     def _run_settings(self, source: Source) -> tuple[float, dict]:

@@ -45,6 +45,7 @@ OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nr
 # caller's until it returns: the counting, an atomic operation each, cost learners up to a third of a row's time.
 # Left to itself LLVM calls the larger functions: parsing and the inner loops then take two to three times as long.
 INLINED = OPTIONS | {"forceinline": True, "no_cpython_wrapper": True, "_nrt": False}
+processor = get_host_cpu_name  # the kind that kernels are compiled for
 
 
 def kernel(function):
@@ -84,11 +85,6 @@ def by_type(name: str) -> Callable:
 
 def not_a_number(loss, *arguments):
     return np.nan
-
-
-def processor() -> str:
-    """The kind of processor that kernels are compiled for."""
-    return get_host_cpu_name()
 
 
 # ---------------------------------------------------------------------------------------------------- the folder
@@ -155,24 +151,22 @@ def report_uncached(reason: str) -> None:
 class Locator(_CacheLocator):
     """Where numba keeps the code of a function: in a folder of its module's name."""
 
-    def __init__(self, function: Callable, folder: Path):
-        self.path = str(folder / function.__module__)
-        self.line = str(function.__code__.co_firstlineno)
+    def __init__(self, function: Callable):
+        self.function = function
 
     @classmethod
-    def from_function(cls, function: Callable, file: str) -> Locator | None:
-        folder = cache_folder()
-        return None if folder is None else cls(function, folder)
+    def from_function(cls, function: Callable, file: str) -> Locator:
+        return cls(function)
 
     def get_cache_path(self) -> str:
-        return self.path
+        return f"{cache_folder()}/{self.function.__module__}"
 
     def get_source_stamp(self) -> None:
         """The folder's name has it."""
         return
 
     def get_disambiguator(self) -> str:
-        return self.line
+        return str(self.function.__code__.co_firstlineno)
 
 
 class CacheFiles(CompileResultCacheImpl):
@@ -197,52 +191,49 @@ class CacheFiles(CompileResultCacheImpl):
         return super().rebuild(target_context, reduced)
 
 
-class FilesOfKernel(FunctionCache):
-    _impl_class = CacheFiles
-
-
-class KernelCache:
+class KernelCache(FunctionCache):
     """What numba asks for a kernel's code before it compiles, and gives what it compiled."""
+
+    _impl_class = CacheFiles
 
     def __init__(self, function: Callable):
         self.function = function
 
     @cached_property
-    def files(self) -> FilesOfKernel | None:
-        """None where code is not kept: there is no folder, or the kernel is made of functions of another package, whose
-        sources the folder is not named by."""
+    def kept(self) -> bool:
+        """Whether there is a folder, and the kernel is not made of functions of another package, whose sources the folder
+        is not named by.  Asked first when the kernel is called: no file is looked for before."""
         if not is_ours(self.function) or cache_folder() is None:
-            return None
-        return FilesOfKernel(self.function)
+            return False
+        super().__init__(self.function)
+        return True
 
     @property
     def cache_path(self) -> str:
-        return "" if self.files is None else self.files.cache_path
+        return self._cache_path if self.kept else ""
 
     def load_overload(self, sig, target_context):
         """The kernel compiled for ``sig``, a tuple of numba's types; None where it is not on disk, or cannot be read."""
-        if self.files is not None and of_ours(sig):
+        if self.kept and of_ours(sig):
             try:
-                if (found := self.files._load_overload(sig, target_context)) is not None:
+                if (found := self._load_overload(sig, target_context)) is not None:
                     return found
             except Exception:  # a file that was cut off, as when the power fails
                 with suppress(OSError):
-                    self.files.flush()
+                    self.flush()
         begin_to_compile()
         return None
 
     def save_overload(self, sig, compiled) -> None:
         """Write what was compiled for ``sig``, where that is possible.  One process at a time: two that change one of
         numba's index files at once could make it name the wrong code."""
-        if self.files is None or not of_ours(sig):
-            return
-        try:
-            os.makedirs(self.cache_path, 0o700, exist_ok=True)
-            with open(os.path.join(self.cache_path, "lock"), "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                self.files.save_overload(sig, compiled)
-        except OSError as error:
-            report_uncached(str(error))
+        if self.kept and of_ours(sig):
+            try:
+                with open(f"{cache_folder()}/lock", "w") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    super().save_overload(sig, compiled)
+            except OSError as error:
+                report_uncached(str(error))
 
 
 @cache

@@ -141,12 +141,9 @@ def find_small(ids, table, positions):
         positions[k] = table[i] if i < np.uint64(table.shape[0]) else np.int32(-1)
 
 
-@kernel
-def hash_ids(ids, bits, hashes):
-    """Each id's hash (int32) below 2^bits."""
-    shift = np.uint64(64 - bits)
-    for k in range(ids.shape[0]):
-        hashes[k] = np.int32(scramble(np.uint64(ids[k])) >> shift)
+def hash_ids(ids: np.ndarray, bits: int) -> np.ndarray:
+    """Each id's hash (int64) below 2^bits, as ``hash_rows`` has it."""
+    return (scramble(ids.astype(np.uint64)) >> np.uint64(64 - bits)).astype(np.int64)
 
 
 @kernel
@@ -255,23 +252,6 @@ def number_new(hashes, numbers, known, n_known):
         numbers[hashed] = number
         hashes[k] = number - 1
     return n_known
-
-
-@kernel
-def count_numbers(numbers, counts):
-    """Add to counts (m,) uint32 how often each of ``numbers`` (n,) int32 below m occurs."""
-    last = numbers.shape[0] - 1
-    for k in range(numbers.shape[0]):
-        prefetch(counts, numbers[min(k + ENTRIES_AHEAD, last)])
-        counts[np.uint64(numbers[k])] += np.uint32(1)
-
-
-@kernel
-def renumber(numbers, positions):
-    """``positions[k]`` becomes ``numbers[positions[k]]``, both int32."""
-    for k in range(positions.shape[0]):
-        prefetch(numbers, positions[min(k + ENTRIES_AHEAD, positions.shape[0] - 1)])
-        positions[k] = numbers[np.uint64(positions[k])]
 
 
 @kernel

@@ -51,28 +51,29 @@ def products_with(indptr, indices, values, i, first, owner, held, out):
 
 
 @kernel
-def kernel_sums(indptr, indices, values, sq_norms, first, owner, held, held_norms, coefficients, kind, gamma, coef0, degree,
-                products, scores):  # fmt: skip
-    """``scores[i] += sum_m coefficients[m] K(z_m, x_i)`` for all rows of a block; z_m: the rows in columns, held_norms (m,)
-    their squared norms; products (m,) is working space."""
-    for i in range(len(indptr) - 1):
-        products_with(indptr, indices, values, i, first, owner, held, products)
+def kernel_sums(entries, sq_norms, columns, norms, coefficients, function, products, scores):
+    """``scores[i] += sum_m coefficients[m] K(z_m, x_i)`` for plain rows; z_m: the rows in columns, norms (m,) their squared
+    norms; function: (kind, gamma, coef0, degree); products (m,) is working space."""
+    kind, gamma, coef0, degree = function
+    first, owner, held = columns
+    for i in range(len(entries.indptr) - 1):
+        products_with(entries.indptr, entries.indices, entries.values, i, first, owner, held, products)
         total = 0.0
         for m in range(len(coefficients)):
-            total += coefficients[m] * kernel_value(products[m], sq_norms[i], held_norms[m], kind, gamma, coef0, degree)
+            total += coefficients[m] * kernel_value(products[m], sq_norms[i], norms[m], kind, gamma, coef0, degree)
         scores[i] += total
 
 
 @kernel
-def kernel_rows(
-    indptr, indices, values, sq_norms, new, first, owner, held, kind, gamma, coef0, degree, constant, products, matrix
-):
+def kernel_rows(entries, sq_norms, new, columns, function, constant, products, matrix):
     """Fill the rows and columns ``new`` (m,) of the kernel matrix (q, q) of q rows, which are also in columns; constant:
     is added to each value."""
-    n = len(indptr) - 1
+    kind, gamma, coef0, degree = function
+    first, owner, held = columns
+    n = len(entries.indptr) - 1
     for r in range(len(new)):
         i = new[r]
-        products_with(indptr, indices, values, i, first, owner, held, products)
+        products_with(entries.indptr, entries.indices, entries.values, i, first, owner, held, products)
         for j in range(n):
             value = kernel_value(products[j], sq_norms[i], sq_norms[j], kind, gamma, coef0, degree) + constant
             matrix[i, j] = value

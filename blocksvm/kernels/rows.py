@@ -106,20 +106,18 @@ class Entries(NamedTuple):
         """Those of consecutive rows, by views."""
         return self._replace(indptr=self.indptr[rows.start : rows.stop + 1])
 
+    def __reduce__(self):
+        """With the words of packed rows once."""
+        if self.longs is None:
+            return Entries, tuple(self[:3])
+        dtype = None if self.values is None else self.values.dtype
+        return packed_entries, (self.indptr, self.longs.view(np.uint64), dtype)
+
 
 def packed_entries(indptr: np.ndarray, words: np.ndarray, value_dtype) -> Entries:
     """The entries of packed rows; value_dtype: of their values, None where all are 1."""
     values: np.ndarray | None = None if value_dtype is None else words.view(value_dtype)
     return Entries(indptr, None, values, words.view(np.uint32), words.view(np.uint16), words.view(np.uint8))
-
-
-class BlockRows(NamedTuple):
-    """The rows of a block that a kernel reads, by the names that they have there."""
-
-    entries: Entries
-    y: np.ndarray
-    weights: np.ndarray | None
-    sq_norms: np.ndarray
 
 
 @inlined

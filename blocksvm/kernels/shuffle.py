@@ -63,64 +63,34 @@ def shuffled(order, start, stop, state):
 
 
 @kernel
-def windowed_order(key, n, window, order, spans):
-    """A random order of 0..n-1 in which neighbours stay near: windows of ``window`` rows in random order, and random
-    order inside each.  ``window`` >= n gives a uniform permutation.
+def windowed_order(key, sizes, window, order, drawn):
+    """A random order in which neighbours stay near: parts of these ``sizes`` (m,) int64, one after the other, in random
+    order, and then random order inside of each ``window`` rows of that, so that other rows share a window each time; or,
+    where ``window`` is 0, inside of each part.  One part gives a uniform permutation.
 
-    order (n,) int32 is filled; spans (ceil(n / window),) int32 is working space.
+    order (n,) int32 is filled; drawn (m,) int32 is working space.
     """
     state = scramble(np.uint64(key) + GOLDEN)
-    n_spans = spans.shape[0]
-    for s in range(n_spans):
-        spans[s] = s
-    state = shuffled(spans, 0, n_spans, state)
-    filled = 0
-    for s in range(n_spans):
-        start = spans[s] * window
-        stop = min(start + window, n)
-        for i in range(start, stop):
-            order[filled + i - start] = i
-        state = shuffled(order, filled, filled + stop - start, state)
-        filled += stop - start
-
-
-@kernel
-def windowed_rows(key, n_rows, window, order, drawn):
-    """A random order of the rows of a block in which neighbours stay near: its chunks in random order, and then random
-    order inside of each ``window`` rows of that, so that other rows share a window each time.
-
-    n_rows (m,) int64: rows of each chunk, one chunk after the other; order (n,) int32 is filled; drawn (m,) int32 is
-    working space.
-    """
-    state = scramble(np.uint64(key) + GOLDEN)
-    m = n_rows.shape[0]
+    m = sizes.shape[0]
     first = np.empty(m, np.int64)
     total = 0
     for c in range(m):
         drawn[c] = c
         first[c] = total
-        total += n_rows[c]
+        total += sizes[c]
     state = shuffled(drawn, 0, m, state)
     filled = 0
     for k in range(m):
         c = drawn[k]
-        for i in range(n_rows[c]):
+        start = filled
+        for i in range(sizes[c]):
             order[filled] = first[c] + i
             filled += 1
-    for start in range(0, total, window):
-        state = shuffled(order, start, min(start + window, total), state)
-
-
-@kernel
-def keep_active(order, active):
-    """Compact ``order`` to the rows that are active; returns how many."""
-    n_active = 0
-    for t in range(order.shape[0]):
-        i = order[t]
-        if active[i]:
-            order[n_active] = i
-            n_active += 1
-    return n_active
+        if window == 0:
+            state = shuffled(order, start, filled, state)
+    if window > 0:
+        for start in range(0, total, window):
+            state = shuffled(order, start, min(start + window, total), state)
 
 
 @kernel

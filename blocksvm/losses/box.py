@@ -20,7 +20,7 @@ import numpy as np
 
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.kernels import inlined
-from blocksvm.losses.loss import REAL_NUMBERS, Loss
+from blocksvm.losses.loss import Loss
 
 
 @inlined
@@ -189,7 +189,7 @@ def box(name: str, summary: str, form: type, *numbers: float | str, **more) -> L
     """The loss of a form with these numbers, curvature and slope first; a name stands for the setting of that name.
     What they say of the loss is declared with it."""
     curvature, slope = numbers[0], np.inf if isinstance(numbers[1], str) else numbers[1]
-    facts = {"zero_from": 1.0} if form is Margin else {"targets": REAL_NUMBERS}
+    facts = {"zero_from": 1.0} if form is Margin else {"of_numbers": True}
     return Loss(
         name, summary, form,
         numbers=lambda settings: tuple(float(settings[one]) if isinstance(one, str) else one for one in numbers),

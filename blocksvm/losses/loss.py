@@ -24,9 +24,6 @@ import numpy as np
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import location_of, object_at
 
-TWO_CLASSES = "two classes"  # y is -1 or +1
-REAL_NUMBERS = "real numbers"
-
 
 @dataclass(frozen=True, eq=False)
 class Loss:
@@ -55,11 +52,11 @@ class Loss:
 
     Every run begins with a = 0, which must be allowed.  settings: of the loss; numbers(settings): those of ``form``, by
     default the settings in their order; lacks: methods of ``form`` that do not hold with these numbers; link(values):
-    probabilities (n, 2) of the smaller and the larger label for decision values (n,), in numpy.  targets: one of the
-    two above; summary: one line of help; curvature: times c the largest second derivative by z, where the first
-    one has no bound; slope_bound: times c the largest absolute derivative; zero_from: the margin y z from which on the
-    loss is 0; ball: ||w*||^2 <= ball * sum C where that is known to hold without a prior and with every bias
-    regularised (None: of two classes, 2 value(0) / c, since 1/2 ||w*||^2 <= P(w*) <= P(0)); judged_by: the
+    probabilities (n, 2) of the smaller and the larger label for decision values (n,), in numpy.  of_numbers: targets
+    are real numbers, else two classes; summary: one line of help; curvature: times c the largest second derivative by
+    z, where the first one has no bound; slope_bound: times c the largest absolute derivative; zero_from: the margin y z
+    from which on the loss is 0; ball: ||w*||^2 <= ball * sum C where that is known to hold without a prior and with
+    every bias regularised (None: of two classes, 2 value(0) / c, since 1/2 ||w*||^2 <= P(w*) <= P(0)); judged_by: the
     loss by which regret is measured, where it is not this one; known_as: its names in other programs, by program.
     """
 
@@ -70,7 +67,7 @@ class Loss:
     numbers: Callable[[Mapping], tuple] | None = None
     lacks: tuple[str, ...] = ()
     link: Callable[[np.ndarray], np.ndarray] | None = None
-    targets: str = TWO_CLASSES
+    of_numbers: bool = False
     curvature: float = 0.0
     slope_bound: float = np.inf
     zero_from: float = np.inf
@@ -94,11 +91,6 @@ class Loss:
     def location(self) -> str:
         """MODULE:ATTRIBUTE, where the loss can be imported from; InputError where no module has it as an attribute."""
         return location_of(self, "loss")
-
-    @property
-    def of_numbers(self) -> bool:
-        """Whether the targets are real numbers."""
-        return self.targets == REAL_NUMBERS
 
     def has(self, name: str) -> bool:
         """Whether it has a function, or a link."""

@@ -95,11 +95,7 @@ def save_parts(path: Location, parts: list[Location], meta: ModelMeta, overwrite
 
 def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
     """Ids (int64) as a model's features are named: their hashes, or (bits None) the ids themselves."""
-    if bits is None:
-        return ids
-    hashes = np.empty(len(ids), np.int32)
-    hash_ids(np.ascontiguousarray(ids, dtype=np.int64), bits, hashes)
-    return hashes.astype(np.int64)
+    return ids if bits is None else hash_ids(ids, bits)
 
 
 def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False, ranks: bool = False) -> np.ndarray:

@@ -29,12 +29,11 @@ from blocksvm.online.rules.passive_aggressive import PA, PA1, PA2
 from blocksvm.online.rules.perceptron import PERCEPTRON
 from blocksvm.online.runner import known_of
 from blocksvm.online.solver import RowSolver, factors_by_code, require_two_classes
-from blocksvm.problems.expansion import Expansion, Support
+from blocksvm.problems.expansion import Expansion, Support, function_of
 from blocksvm.problems.kernel_problem import (
     KERNEL_SETTINGS,
     check_kernel,
     described_kernel,
-    function_of,
     known_of_kernel,
 )
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
@@ -180,7 +179,7 @@ class KernelOnlineSolver(RowSolver):
         self.settings = learner.settings.resolve(task.settings, self.name, known_of_kernel(source))
         check_kernel(self.settings, source, 1.0)
         self.projects = self.settings["budget"] is not None
-        self.function = function_of(self.settings)
+        self.function = function_of(described_kernel(self.settings))
         self.constant = task.bias**2
         self.on_mistakes = learner.acts_up_to <= 0.0
 

@@ -30,7 +30,7 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import SETS
 from blocksvm.base.threads import ALONE, Threads
-from blocksvm.base.vectors import side_by_side, together
+from blocksvm.base.vectors import together
 from blocksvm.kernels.columns import add_rows, decision_values, sizes_of_products, squared_drifts, squared_norms
 from blocksvm.kernels.loss_functions import SUMS, UNIT_ROUNDOFF
 from blocksvm.problems import free_bias
@@ -128,17 +128,9 @@ def count_labelled(problem, y: np.ndarray) -> int:
 
 
 def columns_of(w: np.ndarray, k: int) -> np.ndarray:
-    """(d + 1, width) of vectors w (k, d + 1) or, one after the other, (k * (d + 1),): the same memory where they lie
-    side by side, else a copy."""
-    vectors = w.reshape(k, -1)
-    if k == 1:
-        return vectors.reshape(-1, 1)
-    columns = together(vectors)
-    if columns is None:
-        copied = side_by_side(*vectors.shape)
-        copied[:] = vectors
-        columns = together(copied)
-        assert columns is not None
+    """(d + 1, width): the memory of vectors w (k, d + 1) that lie side by side, or of one."""
+    columns = w.reshape(-1, 1) if k == 1 else together(w)
+    assert columns is not None
     return columns
 
 
@@ -167,7 +159,14 @@ class CertificateSums:
         # a constant feature whose weight is not regularised has no part in the norms
         self.regularised = slice(None, -1 if problem.free_bias else None)
         self.constant = problem.bias * float(self.w[-1, 0]) if problem.free_bias else 0.0
-        self.clear()
+        self.live = problem.live
+        self.correct = self.labelled = 0
+        n = len(self.by_problem(np.empty((problem.n_problems, 1))))
+        self.totals, self.lengths_added = np.zeros((n, SUMS)), np.zeros(n)
+        self.squared_error = 0.0 if problem.real and problem.sides is None else None
+        self.sides = np.zeros((2, 3)) if problem.free_bias else None  # ``sums_by_side``
+        if rebuilt is not None:
+            rebuilt[:] = 0.0
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -183,17 +182,6 @@ class CertificateSums:
     def by_problem(self, of_vectors: np.ndarray) -> np.ndarray:
         """Numbers of each vector, of each problem."""
         return of_vectors
-
-    def clear(self) -> None:
-        problem = self.problem
-        self.live = problem.live
-        self.correct = self.labelled = 0
-        n = len(self.by_problem(np.empty((problem.n_problems, 1))))
-        self.totals, self.lengths_added = np.zeros((n, SUMS)), np.zeros(n)
-        self.squared_error = 0.0 if problem.real and problem.sides is None else None
-        self.sides = np.zeros((2, 3)) if problem.free_bias else None  # ``sums_by_side``
-        if self.rebuilt is not None:
-            self.rebuilt[:] = 0.0
 
     def added(self) -> dict:
         """What the blocks have added, for the ``merge`` of other sums at the same w."""

@@ -96,7 +96,7 @@ def crammer_singer_pass(rows, order, bias, cost, limits, arrays):
     but with alpha (n, k); bias, cost (k + 1,) by class: as above.  conjugates (k,) gain the changes of a_ik, k != y_i.
     Returns what it does; projected gradients are never below 0.  A row at a corner whose excess lies above
     ``limits.above`` is dropped."""
-    entries, y, weights, sq_norms = rows
+    entries, y, weights, sq_norms = rows.entries, rows.y, rows.weights, rows.sq_norms
     shrink_above, _, rest_beyond, rest_visits, reading, _ = limits
     columns, alpha, active, rest, conjugates, seen, additions, _, pauses, share = arrays
     width = columns.shape[1]

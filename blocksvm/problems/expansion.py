@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,10 +29,10 @@ class Support:
     coefficients: np.ndarray
     kernel: dict
 
-    @property
-    def function(self) -> tuple:
-        """As kernels/kernel_machine_loops.py takes it."""
-        return KERNELS.index(self.kernel["name"]), self.kernel["gamma"], self.kernel["coef0"], self.kernel["degree"]
+
+def function_of(kernel: Mapping) -> tuple:
+    """As kernels/kernel_machine_loops.py takes what ``Support`` has: (number of the kernel, gamma, coef0, degree)."""
+    return KERNELS.index(kernel["name"]), kernel["gamma"], kernel["coef0"], kernel["degree"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Expansion:
     """Completes <w, x> of rows to decision values: adds sum_m coefficients[m] K(z_m, x).
 
     columns: (first, owner, held) of the rows z_m, see kernels/kernel_machine_loops.py; norms (m,): their squared norms;
-    function: as ``Support`` has it.
+    function: as ``function_of`` has it.
     """
 
     columns: tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -60,11 +61,15 @@ class Expansion:
         first = np.zeros(n_features + 3, np.int64)  # and one for what is unknown
         columns = first, np.empty(len(indices), np.int32), np.empty(len(indices))
         columns_of(indptr, indices, values, *columns)
-        return cls(columns, support.norms, support.coefficients, support.function)
+        return cls(columns, support.norms, support.coefficients, function_of(support.kernel))
 
     def complete(self, entries: Entries, values: np.ndarray) -> None:
         """``values`` (1, m), <w, x> of so many plain rows."""
-        part, norms = entries[:3], np.empty(values.shape[1])
-        row_sq_norms(*part, norms)
+        norms = np.empty(values.shape[1])
+        row_sq_norms(*entries[:3], norms)
+        self.add(entries, norms, values[0])
+
+    def add(self, entries: Entries, sq_norms: np.ndarray, scores: np.ndarray) -> None:
+        """``scores`` (m,) gain it for so many plain rows of these squared norms."""
         work = np.empty(len(self.norms))
-        kernel_sums(*part, norms, *self.columns, self.norms, self.coefficients, *self.function, work, values[0])
+        kernel_sums(entries, sq_norms, self.columns, self.norms, self.coefficients, self.function, work, scores)

@@ -30,13 +30,8 @@ def known_of_kernel(source: Source) -> dict:
     return {"gamma": 1.0 / max(1, source.n_features)}
 
 
-def function_of(settings: Mapping) -> tuple:
-    """(number of the kernel, gamma, coef0, degree), as kernels/kernel_machine_loops.py takes them."""
-    return KERNELS.index(settings["kernel"]), settings["gamma"], settings["coef0"], settings["degree"]
-
-
 def described_kernel(settings: Mapping) -> dict:
-    """The same as a ``Support`` has it."""
+    """The kernel as a ``Support`` has it."""
     return {"name": settings["kernel"]} | {name: settings[name] for name in ("gamma", "coef0", "degree")}
 
 

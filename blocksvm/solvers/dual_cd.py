@@ -18,8 +18,6 @@ from blocksvm.base.settings import Settings, plain
 from blocksvm.base.vectors import LINE, width_of
 from blocksvm.kernels.columns import add_rows
 from blocksvm.kernels.loss_functions import AT_REST, NEAR, UNIT_ROUNDOFF
-from blocksvm.kernels.rows import BlockRows
-from blocksvm.kernels.shuffle import keep_active
 from blocksvm.losses import require
 from blocksvm.problems.certificate import (
     ADDITIONS,
@@ -87,7 +85,7 @@ class Lane:
     ICML 2008, section 3.2): above, below: the extremes of the last one's projected gradients, beyond which a row at its
     bound is dropped; dropped: how many rows have been."""
 
-    rows: BlockRows
+    rows: Block
     reals: np.ndarray | None
     live: np.ndarray
     arrays: PassArrays
@@ -244,7 +242,7 @@ class DualCD(ColumnSolver):
     def lanes(self, block: Block, state: State, visit: Visit) -> list[Lane]:
         """Those in which there are live problems."""
         codes, reals, _, _ = self.problem.rows(block)
-        rows, live, n = block.row_arrays._replace(y=codes), self.live(state), block.n_samples
+        rows, live, n = block._replace(y=codes), self.live(state), block.n_samples
         several, k = self.n_lanes > 1, self.n_vectors
         w, alpha, rest = (self.columns(state, name) for name in ("w", "alpha", "rest"))
         pauses, share, each = NO_PAUSES, NO_SHARES, (self.n_lanes, n) if several else (n,)
@@ -303,7 +301,7 @@ class DualCD(ColumnSolver):
             lane.dropped += len(order) - n_active
             order = order[:n_active]
         elif lane.dropped > 0:
-            order = order[: keep_active(order, arrays.active)]
+            order = order[arrays.active.view(bool)[order]]
         # of several passes over a block the first one tells what the other blocks have left of the gap
         shares_before = arrays.share.copy() if reading and not first else None
         longest = LONGEST_REST if self.with_set else REST_VISITS

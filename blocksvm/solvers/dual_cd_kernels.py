@@ -128,14 +128,14 @@ def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
     """One inner pass over the rows in ``order``, for the only problem; or, with room in ``moving``, the same without a
     step, at one w.  A loop beside ``lane_pass``, whose arrays of scores and steps lie on the way from a row to the next.
 
-    rows: ``BlockRows``, whose y are codes; reals (n,) float64: the rows' targets where they are real numbers, else None; order
+    rows: a ``Block``, whose y are codes; reals (n,) float64: the rows' targets where they are real numbers, else None; order
     (m,) int32, the rows to visit, all active; objective: ``Objective``; limits: ``Limits``; arrays: ``PassArrays``;
     moving (m,) int32, filled with the rows that a step would move, in their order, or (0,).
 
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
     of it that belongs to rows put to rest, increase of D, sum of the shares, rows that move).
     """
-    entries, codes, weights, sq_norms = rows
+    entries, codes, weights, sq_norms = rows.entries, rows.y, rows.weights, rows.sq_norms
     bias, costs, sides, loss = objective
     shrink_above, shrink_below, rest_beyond, rest_visits, reading, first = limits
     w, alpha = arrays.w.reshape(-1), arrays.alpha.reshape(-1)
@@ -214,7 +214,7 @@ def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
 def lane_pass(rows, reals, order, objective, limits, live, arrays):
     """``one_problem_pass`` for the live problems of a lane, live (t,) int32; a row is dropped from the visit where every
     one of them would do that."""
-    entries, codes, weights, sq_norms = rows
+    entries, codes, weights, sq_norms = rows.entries, rows.y, rows.weights, rows.sq_norms
     bias, costs, sides, loss = objective
     shrink_above, shrink_below, rest_beyond, rest_visits, reading, first = limits
     columns, alpha, active, rest, conjugates, seen, additions, scale, pauses, share = arrays

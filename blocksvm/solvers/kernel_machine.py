@@ -23,16 +23,15 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Setting
-from blocksvm.kernels.kernel_machine_loops import kernel_rows, kernel_sums, pairs, singles
+from blocksvm.kernels.kernel_machine_loops import kernel_rows, pairs, singles
 from blocksvm.kernels.loss_functions import UNIT_ROUNDOFF
 from blocksvm.problems.certificate import Certificate
-from blocksvm.problems.expansion import Support
+from blocksvm.problems.expansion import Expansion, Support, function_of
 from blocksvm.problems.kernel_problem import (
     KERNEL_SETTINGS,
     certificate_of,
     described_kernel,
     errors_of_values,
-    function_of,
     kernel_problem,
     known_of_kernel,
 )
@@ -94,7 +93,8 @@ class KernelMachine(Solver):
         self.problem = kernel_problem(self.settings, task.bias, task.free_bias, source)
         self.width = source.n_features
         self.prior = np.empty(0)
-        self.function = function_of(self.settings)
+        self.kernel = described_kernel(self.settings)
+        self.function = function_of(self.kernel)
         self.constant = 0.0 if task.free_bias else task.bias**2
         self.largest, self.off = errors_of_values(self.settings, source, self.constant)
 
@@ -136,11 +136,11 @@ class KernelMachine(Solver):
             self.gather(block, part, part["fresh"] > 0)
         order = np.argsort(state["position"][copies.held.rows])
         self.fill(self.in_memory.exchange(np.empty(0, np.int64), copies, order))
-        self.moved = self.columns_of_moved(state)
+        self.moved = self.of_moved(state)
 
     # -- a reading ---------------------------------------------------------------------------------------------------
 
-    moved: tuple | None = None  # the rows that have moved, in columns, as kernel_sums takes them
+    moved: Expansion | None = None  # what the rows that have moved add to scores
 
     def begin_outer(self, state: State) -> None:
         """Choose rows, and maximise over them."""
@@ -158,12 +158,11 @@ class KernelMachine(Solver):
             _, apart = maximise(*dual, np.inf, 0)
             within = max(WITHIN, INNER * apart) if math.isfinite(apart) else WITHIN
             maximise(*dual, within, MOST_STEPS * len(members))
-            state["alpha"][members] = np.abs(beta)
-            state["change"][members] = beta - before
             change = beta - before
+            state["alpha"][members], state["change"][members] = np.abs(beta), change
             moved = float(np.abs(change).sum())
             state["moved"] += moved, moved * (2.0 + np.count_nonzero(change)), 1.0
-        self.moved = self.columns_of_moved(state)
+        self.moved = self.of_moved(state)
 
     def choose(self, state: State) -> None:
         """Take the candidates that violate optimality most into memory, in the place of rows that do not."""
@@ -180,18 +179,13 @@ class KernelMachine(Solver):
         slopes, up, down = standing
         beyond = np.where(up * down > 0.0, 0.0, np.abs(slopes - state["bias"][0]))
         spare = np.setdiff1d(np.arange(len(members)), chosen)
-        spare = spare[np.lexsort((members[spare], beyond[spare]))]
-        free_rows = in_memory.most_rows - len(members) - len(wanted)
-        free_entries = in_memory.most_entries - int(lengths.sum()) - int(theirs.lengths[wanted].sum())
-        gone = []
-        for position in spare[::-1].tolist():  # of some thousand rows in memory
-            if free_rows >= 0 and free_entries >= 0:
-                break
-            gone.append(position)
-            free_rows += 1
-            free_entries += int(lengths[position])
+        spare = spare[np.lexsort((members[spare], beyond[spare]))][::-1]
+        rows = len(members) + len(wanted) - in_memory.most_rows
+        entries = int(lengths.sum()) + int(theirs.lengths[wanted].sum()) - in_memory.most_entries
+        freed = np.append(0, np.cumsum(lengths[spare]))
+        gone = spare[: max(rows, int(np.searchsorted(freed, entries)), 0)]
         state["position"][members[gone]] = -1
-        new = in_memory.exchange(np.array(gone, np.int64), candidates, wanted)
+        new = in_memory.exchange(gone, candidates, wanted)
         state["position"][in_memory.held.rows] = np.arange(in_memory.held.n_samples, dtype=np.int32)
         self.fill(new)
 
@@ -203,18 +197,19 @@ class KernelMachine(Solver):
         def rows(part: slice) -> None:
             held = in_memory.held
             kernel_rows(
-                *held.matrix, held.sq_norms, new[part], *columns, *self.function, self.constant,
+                held.entries, held.sq_norms, new[part], columns, self.function, self.constant,
                 np.empty(held.n_samples), in_memory.matrix,
             )  # fmt: skip
 
         self.share_out(len(new), rows)
 
-    def columns_of_moved(self, state: State) -> tuple | None:
-        change = state["change"][self.in_memory.held.rows]
+    def of_moved(self, state: State) -> Expansion | None:
+        held = self.in_memory.held
+        change = state["change"][held.rows]
         moved = np.flatnonzero(change)
         if not len(moved):
             return None
-        return (*self.in_memory.columns(moved), self.in_memory.held.sq_norms[moved], change[moved])
+        return Expansion(self.in_memory.columns(moved), held.sq_norms[moved], change[moved], self.function)
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         """Bring the scores of the block's rows up to date, and gather those that violate optimality most."""
@@ -230,18 +225,13 @@ class KernelMachine(Solver):
         return sides if block.weights is None else sides * block.weights
 
     def update(self, block: Block, state: State) -> None:
-        if self.moved is not None:
-            *columns, norms, change = self.moved
+        if (moved := self.moved) is not None:
 
-            def scores(part: slice) -> None:
-                indptr = block.indptr[part.start : part.stop + 1]
-                kernel_sums(
-                    indptr, block.indices, block.values, block.sq_norms[part], *columns, norms, change, *self.function,
-                    np.empty(len(change)), state["scores"][part],
-                )  # fmt: skip
+            def add(part: slice) -> None:
+                moved.add(block.entries.of_rows(part), block.sq_norms[part], state["scores"][part])
 
-            self.share_out(block.n_samples, scores)
-            state["scores"] += self.constant * float(change.sum())
+            self.share_out(block.n_samples, add)
+            state["scores"] += self.constant * float(moved.coefficients.sum())
         state["fresh"][:] = 1
 
     def share_out(self, n: int, work: Callable[[slice], None]) -> None:
@@ -297,9 +287,8 @@ class KernelMachine(Solver):
         alpha, beta = state["alpha"], signed(state["alpha"], state["sides"])
         held = joined([rows_of(block, np.flatnonzero(alpha[block.rows] > 0.0)) for block in blocks()])
         values = np.ones(held.n_nonzeros) if held.values is None else held.values.astype(np.float64)
-        kernel = described_kernel(self.settings)
         assert held.indices is not None  # kernel machines read plain rows
-        return Support(held.indptr, held.indices, values, held.sq_norms, beta[held.rows], kernel)
+        return Support(held.indptr, held.indices, values, held.sq_norms, beta[held.rows], self.kernel)
 
     def summary(self, state: State) -> str:
         alpha, cost = state["alpha"], np.abs(state["sides"])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.kernels.kernel_machine_loops import columns_of
+from blocksvm.kernels.rows import Entries
 from blocksvm.sources.block import Block, joined, rows_of
 
-NO_ROWS = Block(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0), np.empty(0),
+NO_ROWS = Block(Entries(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)), np.empty(0), np.empty(0),
                 np.empty(0, np.int64), 0)  # fmt: skip
 
 
@@ -33,7 +34,7 @@ class Candidates:
     def add(self, block: Block, chosen: np.ndarray, standing: np.ndarray) -> None:
         """Copies of some of a block's rows."""
         # of these alone no others can stay
-        best = self._best(standing, block.rows[chosen], np.diff(block.indptr)[chosen])
+        best = self._best(standing, block.rows[chosen], block.lengths[chosen])
         if not len(best):
             return
         self.held = joined([self.held, rows_of(block, chosen[best])])

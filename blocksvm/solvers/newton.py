@@ -24,7 +24,7 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
 from blocksvm.base.threads import n_processors
-from blocksvm.base.vectors import LINE, width_of
+from blocksvm.base.vectors import LINE, side_by_side, width_of
 from blocksvm.losses import require
 from blocksvm.problems.certificate import (
     CERTIFIED,
@@ -102,7 +102,7 @@ class Newton(ColumnSolver):
             StateArray("point", "feature", columns=width, in_model=False, in_visits=False),
             StateArray("before", "feature", columns=width, in_model=False, in_visits=False),
             StateArray("search", "scalar", k * len(SEARCH), in_model=False, in_visits=False),
-            StateArray("sums", "scalar", len(numbers_of(self.problem.sums(np.zeros((k, 1))))), in_model=False),
+            StateArray("sums", "scalar", len(numbers_of(self.problem.sums(side_by_side(k, 1)))), in_model=False),
             StateArray("figures", "scalar", k * len(CERTIFIED), in_model=False),
             StateArray("certified", "scalar", k * len(CERTIFIED), in_model=False, in_visits=False),
             StateArray("measures", "scalar", MEASURES, in_model=False, in_visits=False),
@@ -200,9 +200,8 @@ class Newton(ColumnSolver):
         parts = [slice(*ends) for ends in zip(bounds[:-1], bounds[1:], strict=True)]
         grams: list[Callable[[], Any]] = []
         for start in range(0, len(parts), self.at_once):
-            some: list[Callable[[], Any]] = [
-                partial(self.chunk_sums, block[rows], state, live) for rows in parts[start : start + self.at_once]
-            ]
+            chunks = map(block.of_rows, parts[start : start + self.at_once])
+            some: list[Callable[[], Any]] = [partial(self.chunk_sums, chunk, state, live) for chunk in chunks]
             done = self.threads.map(lambda work: work(), grams + some)[len(grams) :]
             for sums, _, _ in done:
                 state["sums"] += numbers_of(sums)

@@ -66,12 +66,10 @@ class Pegasos(Solver):
             self.capabilities, self.clips_alpha = replace(self.capabilities, certifies=True), True
         self.bias, self.real_targets = problem.bias, problem.real
         self.prior = NO_PRIOR
-        batch = self.batch = self.settings["batch"]
+        self.batch = self.settings["batch"]
         self.lam = 1.0 / problem.total_cost
         self.radius = math.inf if self.dual else radius_of(problem)
         self.objective = problem.objective._replace(costs=problem.cost * (problem.n_samples / problem.total_cost))
-        self.chosen = np.empty(min(batch, problem.n_samples), np.int32)
-        self.steps_of = np.empty(len(self.chosen))
         self.state_arrays: tuple[StateArray, ...] = (
             StateArray("v", "feature", in_model=False),
             StateArray("lagged", "feature", in_model=False),
@@ -110,9 +108,9 @@ class Pegasos(Solver):
         """Steps over the sub-batches of the block, consecutive in ``order``."""
         scalars = state["scalars"]
         loss, nnz, _ = pegasos_pass(
-            block.row_arrays, self.problem.reals(block), order, self.batch, self.objective,
+            block, self.problem.reals(block), order, self.batch, self.objective,
             self.problem.loss.curvature, self.lam, self.radius, state["v"], state["lagged"], state.get("b", NOTHING),
-            state.get("b_lagged", NOTHING), scalars[:5], self.chosen, self.steps_of,
+            state.get("b_lagged", NOTHING), scalars[:5],
         )  # fmt: skip
         # a row's cost here is l C_i / sum C, so this is the sum of C_i * loss
         loss *= self.problem.total_cost / self.problem.n_samples

@@ -40,21 +40,20 @@ SMALLEST_SCALE = 1.0e-9
 
 
 @kernel
-def pegasos_pass(rows, reals, order, batch, objective, curvature, lam, radius, v, lagged, b, b_lagged, scalars, chosen,
-                 steps_of):  # fmt: skip
+def pegasos_pass(rows, reals, order, batch, objective, curvature, lam, radius, v, lagged, b, b_lagged, scalars):
     """One inner pass over ``order`` in sub-batches of ``batch`` rows (the last may be smaller).
 
     rows, reals, objective: as ``one_problem_pass`` has them, with l C / sum C for the costs, times weights (n,)
     float64 (None: 1) it is r_i; curvature: times r_i the loss's second derivative where its first has no bound, else 0: a row's step is
     then no longer than 1 / (curvature r_i ||x_i||^2), beyond which it would overshoot; v (d + 1,): w / scale; lagged
     (d + 1,): sum over the steps of the suffix of (sum of the scales before the step) * (change of v), less the iterates
-    before v was last rescaled; b, b_lagged (n,): the same of a / scale, or (0,) where no dual variables are kept; chosen
-    (batch,) int32 and steps_of (batch,) float64 are working space.  scalars (5,) float64: scale, ||v||^2, t (the next
+    before v was last rescaled; b, b_lagged (n,): the same of a / scale, or (0,) where no dual variables are kept.
+    scalars (5,) float64: scale, ||v||^2, t (the next
     step, from 1), sum of the scales in the suffix since then, steps in the suffix.
 
     Returns (weighted loss sum of the decision values seen before each step, nonzeros, steps with a subgradient).
     """
-    entries, y, weights, sq_norms = rows
+    entries, y, weights, sq_norms = rows.entries, rows.y, rows.weights, rows.sq_norms
     bias, costs, sides, loss = objective
     d = v.shape[0] - 1
     n = order.shape[0]
@@ -64,6 +63,7 @@ def pegasos_pass(rows, reals, order, batch, objective, curvature, lam, radius, v
     nonzeros = moved = 0
     run = hot_run(entries)
     features, values = np.empty(0, np.uint32), np.empty(0)
+    chosen, steps_of = np.empty(min(batch, n), np.int32), np.empty(min(batch, n))
     for begin in range(0, n, batch):
         finish = min(begin + batch, n)
         # A+ = rows of the sub-batch whose loss has a derivative other than 0

@@ -2,19 +2,18 @@
 
 From text to certificate, every part of blocksvm takes or gives Blocks: the store and in-memory matrices are sources
 of them, solvers minimise over them, certificates and predictions sum over them.  A Block is canonical (one dtype an
-array, contiguous, checked), so that each kernel is compiled once for each kind of value.
+array, contiguous), so that each kernel is compiled once for each kind of value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.kernels.rows import BlockRows, Entries, packed_entries
+from blocksvm.kernels.rows import Entries, packed_entries
 from blocksvm.sources.block_kernels import copy_rows
 
 ROW_BYTES = 8 + 8 + 8  # indptr, sq_norms, rows; y and weights come on top
@@ -26,45 +25,50 @@ LINE_BYTES = 64  # on whose multiples the arrays of a block begin
 MOST_ROWS = 2**31  # orders of a block's rows are int32
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Rows in memory, as compressed sparse rows (plain) or packed, as stores have them (kernels/rows.py).
+class Block(NamedTuple):
+    """Rows in memory, as kernels take them.
 
-    indptr (n + 1,) int64, starting at 0: where a row's entries, or its words, begin and those of the last end.  Plain:
-    indices (nnz,) int32 < n_features, ascending in each row; values (nnz,) float32 or float64, or None: every value is
-    1.  Packed: these are None; words (m,) uint64; value_dtype: of the values in them, None where every value is 1;
-    stored_lengths (n,) int32, how many entries each row has.
+    entries: compressed sparse rows (plain) or packed ones, as stores have them (kernels/rows.py), whose ``indptr`` (n +
+    1,) int64 starts at 0; features are < n_features, and ascending in each row.  stored_lengths (n,) int32: how many
+    entries each packed row has; None of plain ones.
 
     y (n,) int16, +-1, or 0 .. k - 1 of more classes (0 of two and -1 of more where a row has none of the labels), or
     the position of its set of labels (-1: it has none), or float64 where the targets are real numbers (nan: the row has
     none); sq_norms (n,) float64, ||x_i||^2; rows (n,) int64, each row's position in its source; weights (n,) float64,
-    each row's importance, or None: all 1.
+    each row's importance, or None: all 1.  All are contiguous.
     """
 
-    indptr: np.ndarray
-    indices: np.ndarray | None
-    values: np.ndarray | None
+    entries: Entries
     y: np.ndarray
     sq_norms: np.ndarray
     rows: np.ndarray
     n_features: int
     weights: np.ndarray | None = None
-    words: np.ndarray | None = None
     stored_lengths: np.ndarray | None = None
-    value_dtype: type | None = None
 
-    def __post_init__(self):
-        expected: list[tuple[np.ndarray | None, type]] = [(self.indptr, np.int64), (self.indices, np.int32)]
-        expected += [(self.sq_norms, np.float64), (self.rows, np.int64), (self.weights, np.float64)]
-        expected += [(self.words, np.uint64), (self.stored_lengths, np.int32)]
-        expected.append((self.y, np.float64 if self.y.dtype == np.float64 else np.int16))
-        for array, dtype in expected:
-            if array is not None and (array.dtype != dtype or not array.flags.c_contiguous):
-                raise TypeError(f"a block's array is {array.dtype}, expected contiguous {np.dtype(dtype)}")
-        if self.values is not None and (
-            self.values.dtype not in (np.float32, np.float64) or not self.values.flags.c_contiguous
-        ):
-            raise TypeError(f"a block's values are {self.values.dtype}, expected contiguous float32 or float64")
+    @property
+    def indptr(self) -> np.ndarray:
+        return self.entries.indptr
+
+    @property
+    def indices(self) -> np.ndarray | None:
+        """(nnz,) int32 of plain rows."""
+        return self.entries.indices
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """(nnz,) float32 or float64 of plain rows; None: every value is 1."""
+        return None if self.packed else self.entries.values
+
+    @property
+    def packed(self) -> bool:
+        return self.entries.longs is not None
+
+    @property
+    def words(self) -> np.ndarray:
+        """(m,) uint64 of packed rows."""
+        assert self.entries.longs is not None
+        return self.entries.longs.view(np.uint64)
 
     @property
     def n_samples(self) -> int:
@@ -82,37 +86,25 @@ class Block:
     @property
     def matrix(self) -> tuple:
         """(indptr, indices, values) of plain rows."""
-        assert self.words is None
-        return self.indptr, self.indices, self.values
+        assert not self.packed
+        return self.entries[:3]
 
     @property
-    def entries(self) -> Entries:
-        """The entries as kernels take them, plain or packed."""
-        if self.words is None:
-            return Entries(self.indptr, self.indices, self.values)
-        return packed_entries(self.indptr, self.words, self.value_dtype)
+    def shape(self) -> Shape:
+        values = self.entries.values
+        dtype = None if values is None else values.dtype.type
+        return Shape(self.packed, dtype, self.y.dtype == np.float64, self.weights is not None)
 
-    @property
-    def row_arrays(self) -> BlockRows:
-        """The arrays that kernels read."""
-        return BlockRows(self.entries, self.y, self.weights, self.sq_norms)
-
-    def __getitem__(self, rows: slice) -> Block:
-        """A Block of consecutive rows; down to one row.  Entries are views, the offsets are new."""
-        start, stop, step = rows.indices(self.n_samples)
-        if step != 1:
-            raise ValueError("a block is sliced in steps of one row")
-        stop = max(start, stop)
-        first, last = int(self.indptr[start]), int(self.indptr[stop])
-
-        def cut(array: np.ndarray | None, start: int = start, stop: int = stop) -> np.ndarray | None:
-            return None if array is None else array[start:stop]
-
-        return Block(
-            self.indptr[start : stop + 1] - first, cut(self.indices, first, last), cut(self.values, first, last),
-            self.y[start:stop], self.sq_norms[start:stop], self.rows[start:stop], self.n_features, cut(self.weights),
-            cut(self.words, first, last), cut(self.stored_lengths), self.value_dtype,
-        )  # fmt: skip
+    def of_rows(self, rows: slice) -> Block:
+        """Some consecutive ones: views of their entries, with offsets of their own."""
+        ends = self.indptr[rows.start : rows.stop + 1]
+        here, indptr = slice(int(ends[0]), int(ends[-1])), ends - ends[0]
+        if self.packed:
+            entries = packed_entries(indptr, self.words[here], self.shape.value_dtype)
+        else:
+            entries = Entries(indptr, *(None if array is None else array[here] for array in self.entries[1:3]))
+        weights, lengths = (None if a is None else a[rows] for a in (self.weights, self.stored_lengths))
+        return Block(entries, self.y[rows], self.sq_norms[rows], self.rows[rows], self.n_features, weights, lengths)
 
 
 class Arena:
@@ -177,26 +169,15 @@ class Shape(NamedTuple):
         indptr[0] = 0
         known = y, sq_norms, rows, n_features, weights if self.weighted else None
         if self.packed:
-            return Block(indptr, None, None, *known, elements, more, self.value_dtype)
-        return Block(indptr, elements, None if self.value_dtype is None else more, *known)
-
-
-def arrays_of(block: Block) -> tuple[tuple, np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-    """((indptr, elements, y, sq_norms, rows), values, weights, lengths), as kernels that copy rows take them; elements:
-    indices or, of packed rows, words."""
-    elements, values = (block.indices, block.values) if block.words is None else (block.words, None)
-    of_rows = block.indptr, elements, block.y, block.sq_norms, block.rows
-    return of_rows, values, block.weights, block.stored_lengths
+            return Block(packed_entries(indptr, elements, self.value_dtype), *known, more)
+        return Block(Entries(indptr, elements, None if self.value_dtype is None else more), *known)
 
 
 def rows_of(block: Block, rows: np.ndarray, arena: Arena | None = None) -> Block:
     """Copies of some rows (m,) of a block, in the arena's memory (None: in memory of its own)."""
     size = int((block.indptr[rows + 1] - block.indptr[rows]).sum())
-    packed, values = block.words is not None, block.values
-    value_dtype = block.value_dtype if packed else None if values is None else values.dtype.type
-    shape = Shape(packed, value_dtype, block.y.dtype == np.float64, block.weights is not None)
-    copies = shape.new_block(arena, len(rows), size, block.n_features)
-    assert copy_rows(*arrays_of(block), rows, *arrays_of(copies), size)
+    copies = block.shape.new_block(arena, len(rows), size, block.n_features)
+    copy_rows(block, rows, copies, size)
     return copies
 
 
@@ -207,4 +188,4 @@ def joined(blocks: Sequence[Block]) -> Block:
     arrays = [(block.indices, block.values, block.y, block.sq_norms, block.rows) for block in some]
     together: list = [None if column[0] is None else np.concatenate(column) for column in zip(*arrays, strict=True)]
     indices, values, y, sq_norms, rows = together
-    return Block(np.append(0, ends), indices, values, y, sq_norms, rows, some[0].n_features)
+    return Block(Entries(np.append(0, ends), indices, values), y, sq_norms, rows, some[0].n_features)

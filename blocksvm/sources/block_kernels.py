@@ -243,38 +243,44 @@ def unpack_rows(entries, to, indices, values):
 
 
 @inlined
-def copy_row(source, values, weights, lengths, row, target, to_values, to_weights, to_lengths, slot, capacity):
-    """A row of one set of arrays to a slot of another, after the slot before it; False where its elements do not fit
-    within ``capacity``.  The arrays may be the same where the slot does not lie after the row."""
-    indptr, elements, y, sq_norms, rows = source
-    to_indptr, to_elements, to_y, to_sq_norms, to_rows = target
-    start = np.uint64(indptr[row])
-    size = np.uint64(indptr[row + 1]) - start
-    at = np.uint64(to_indptr[slot])
-    if at + size > np.uint64(capacity):
+def copy_run(source, start, n, target, at):
+    """``target[at : at + n] = source[start : start + n]``, where there are such arrays.  Unsigned positions need no test
+    for one that counts from the end, so that the copying is done in vectors."""
+    if target is not None:
+        for k in range(n):
+            target[at + k] = source[start + k]
+
+
+@inlined
+def copy_elements(indices, values, longs, start, n, to_indices, to_values, to_longs, at):
+    """Entries of plain rows, or words of packed ones."""
+    copy_run(longs, np.uint64(2) * start, np.uint64(2) * n, to_longs, np.uint64(2) * at)
+    if indices is not None:
+        copy_run(indices, start, n, to_indices, at)
+        copy_run(values, start, n, to_values, at)
+
+
+@inlined
+def copy_row(block, row, copies, slot, capacity):
+    """A row of a block to a slot of another one, after the slot before it; False where its elements do not fit within
+    ``capacity``.  The blocks may be the same where the slot does not lie after the row."""
+    old, new, one = block.entries, copies.entries, np.uint64(1)
+    start, at = np.uint64(old.indptr[row]), np.uint64(new.indptr[slot])
+    n = np.uint64(old.indptr[row + 1]) - start
+    if at + n > np.uint64(capacity):
         return False
-    # unsigned positions need no test for one that counts from the end, so that the copying is done in vectors
-    for k in range(size):
-        to_elements[at + k] = elements[start + k]
-    if to_values is not None:
-        for k in range(size):
-            to_values[at + k] = values[start + k]
-    to_indptr[slot + 1] = at + size
-    to_y[slot] = y[row]
-    to_sq_norms[slot] = sq_norms[row]
-    to_rows[slot] = rows[row]
-    if to_weights is not None:
-        to_weights[slot] = weights[row]
-    if to_lengths is not None:
-        to_lengths[slot] = lengths[row]
+    copy_elements(old.indices, old.values, old.longs, start, n, new.indices, new.values, new.longs, at)
+    new.indptr[slot + 1] = at + n
+    copies.y[slot] = block.y[row]
+    copies.sq_norms[slot] = block.sq_norms[row]
+    copies.rows[slot] = block.rows[row]
+    copy_run(block.weights, np.uint64(row), one, copies.weights, np.uint64(slot))
+    copy_run(block.stored_lengths, np.uint64(row), one, copies.stored_lengths, np.uint64(slot))
     return True
 
 
 @kernel
-def copy_rows(block, values, weights, lengths, chosen, copies, to_values, to_weights, to_lengths, capacity):
-    """The ``chosen`` (m,) rows of a block to the first slots of ``copies``; False where its elements do not fit."""
+def copy_rows(block, chosen, copies, capacity):
+    """The ``chosen`` (m,) rows of a block to the first slots of ``copies``, as far as their elements fit."""
     for t in range(chosen.shape[0]):
-        row = np.int64(chosen[t])
-        if not copy_row(block, values, weights, lengths, row, copies, to_values, to_weights, to_lengths, t, capacity):
-            return False
-    return True
+        copy_row(block, np.int64(chosen[t]), copies, t, capacity)

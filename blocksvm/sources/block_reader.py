@@ -11,8 +11,9 @@ import numpy as np
 
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.memory import MEMORY
+from blocksvm.base.row_batch import runs
 from blocksvm.sources.block import Arena, Block
-from blocksvm.sources.source import ReadingCost, Source
+from blocksvm.sources.source import ReadingCost, Source, block_bytes_of_chunks
 
 FORESEEN = 16  # blocks that a source may begin to read beforehand
 
@@ -112,23 +113,15 @@ def iterate_blocks(source: Source, memory: int | str) -> Iterator[Block]:
 
 def blocks_of(source: Source, memory: int | str, order: np.ndarray) -> Iterator[Block]:
     """The same of all chunks in this order."""
-    memory, chunks = int(MEMORY.checked(memory)), source.chunks
-    limit = memory // 2
-    plan: list[list[int]] = [[]]
-    rows, size, sizes = 0, 0, source.sizes
-    for chunk in order.tolist():
-        n, more = int(chunks.n_rows[chunk]), int(sizes[chunk])
-        if plan[-1] and source.shape.block_bytes(rows + n, size + more) > limit:
-            plan.append([])
-            rows = size = 0
-        plan[-1].append(chunk)
-        rows, size = rows + n, size + more
-    need = max(source.shape.block_bytes(int(chunks.n_rows[b].sum()), int(sizes[b].sum())) for b in map(np.array, plan))
+    memory = int(MEMORY.checked(memory))
+    edges, limit = source.shape.block_bytes(0, 0), memory // 2
+    bounds = np.append(0, np.cumsum(block_bytes_of_chunks(source)[order]))
+    parts = list(runs(bounds, limit - edges))
+    need = edges + max(int(bounds[last] - bounds[first]) for first, last in parts)
     if need > limit:
         raise InputError(
             f"{option('memory', Bytes(memory))} is too small: two blocks of one chunk need "
             f"{option('memory', Bytes(2 * need))}"
         )
-    blocks = [np.array(block) for block in plan]
-    with BlockReader(source, need, resident=len(blocks) == 1) as reader:
-        yield from reader.blocks(blocks)
+    with BlockReader(source, need, resident=len(parts) == 1) as reader:
+        yield from reader.blocks([order[first:last] for first, last in parts])

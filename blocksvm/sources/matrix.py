@@ -11,7 +11,8 @@ from xxhash import xxh3_128
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import NUMBERS, STRINGS, Coding, Labels, count_labels, encode_labels, kind_of, labels_of
 from blocksvm.kernels.columns import row_sq_norms
-from blocksvm.kernels.hash_table import count_numbers, number_new, order_by_count, renumber
+from blocksvm.kernels.hash_table import count_small, find_small, order_by_count
+from blocksvm.kernels.rows import Entries
 from blocksvm.sources.block import Arena, Block, rows_of
 from blocksvm.sources.block_kernels import INDEX_OUT_OF_RANGE, SOUND, check_entries
 from blocksvm.sources.source import ChunkTable, Source, chunk_nonzeros
@@ -116,8 +117,8 @@ class Matrix(Source):
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
         self.cost.blocks += 1
         self.cost.nnz += int(self.chunks.nnz[chunks].sum())
-        arrays = self.indptr, self.indices, self.values, self.y, self.sq_norms, self.rows
-        everything = Block(*arrays, self.n_features, self.weights)
+        entries = Entries(self.indptr, self.indices, self.values)
+        everything = Block(entries, self.y, self.sq_norms, self.rows, self.n_features, self.weights)
         if len(chunks) == len(self.chunks) and (np.diff(chunks) > 0).all():  # as it lies: no copy
             return everything
         return rows_of(everything, self.chunks.rows(chunks), arena)
@@ -127,9 +128,6 @@ class Matrix(Source):
 
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         return np.arange(start, stop, dtype=np.int64) if self.columns is None else self.columns[start:stop]
-
-    def feature_id_pieces(self):
-        yield 0, self.feature_ids(0, self.n_features)
 
 
 def csr_of(X):
@@ -278,13 +276,15 @@ def by_falling_count(counts: np.ndarray) -> np.ndarray:
 def by_frequency(indices: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     """(indices, columns): int32 indices of d columns, renumbered by falling frequency, those of equal frequency as
     they come; and (m,) int64 which column each of the m that occur is."""
-    numbered = indices.copy()
-    numbers, known = np.zeros(d, np.int32), np.empty(min(d, len(indices)) + 1, np.int32)
-    n = number_new(numbered, numbers, known, 0)
-    counts = np.zeros(n, np.uint32)
-    count_numbers(numbered, counts)
-    order = by_falling_count(counts)
+    numbered, small, known = (
+        np.empty_like(indices),
+        np.zeros((d, 2), np.uint32),
+        np.empty(min(d, len(indices)) + 1, np.int64),
+    )
+    _, n = count_small(indices, 0, small, known, 0, numbered)
+    order = by_falling_count(small[known[:n], 1])
     # of those that come, and not of all columns, so that what is looked up lies close together
+    numbers = np.empty(n, np.int32)
     numbers[order] = np.arange(n, dtype=np.int32)
-    renumber(numbers, numbered)
-    return numbered, known[order].astype(np.int64)
+    find_small(numbered, numbers, numbered)
+    return numbered, known[order]

@@ -20,6 +20,7 @@ from blocksvm.sources.block import Arena, Block, Shape
 CHUNKS_WANTED = 400
 SMALLEST_CHUNK = 4_096
 LARGEST_CHUNK = 262_144
+IDS_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +175,10 @@ class Source(ABC):
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         """The user's ids of features start..stop-1, int64."""
 
-    @abstractmethod
     def feature_id_pieces(self) -> Iterator[tuple[int, np.ndarray]]:
         """(first feature, ids) for all features, piece by piece."""
+        for first in range(0, self.n_features, IDS_AT_ONCE):
+            yield first, self.feature_ids(first, min(first + IDS_AT_ONCE, self.n_features))
 
     def feature_names(self, start: int, stop: int) -> list[str] | None:
         """The names of features start..stop-1, or None where features have ids only."""

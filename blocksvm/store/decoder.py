@@ -267,7 +267,7 @@ class Decoder:
     def _decode_chunk(self, block: Block, chunk: int, row: int, element: int, end: int) -> tuple[int, int]:
         """Decode a chunk to a row and a word or entry of a block; returns those after it."""
         began, read_before = time.perf_counter(), self.reads.cost.seconds_reading
-        store, packed = self.store, block.words is not None
+        store, packed = self.store, block.packed
         rows = self.read_rows(chunk)
         n, n_words = len(rows), int(store.chunks.words[chunk])
         stop = element + int(store.sizes[chunk])

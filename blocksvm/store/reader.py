@@ -17,7 +17,7 @@ from blocksvm.files.paths import Location, ObjectUrl, connections_of, location
 from blocksvm.sources.block import WORD_BYTES, Arena, Block
 from blocksvm.sources.source import ChunkTable, Source, largest_chunk_bytes
 from blocksvm.store import codec
-from blocksvm.store.arrays import PIECE, read_labels, read_names, read_pieces, read_range, read_text, require_length
+from blocksvm.store.arrays import PIECE, read_labels, read_names, read_range, read_text, require_length
 from blocksvm.store.decoder import ChunkBytes, Decoder, DiskBytes, SharedWork, Span
 from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW, StepMeta, StoreMeta
 from blocksvm.store.hdf5_files import damage_named, member, open_hdf5, read_meta, read_table
@@ -277,10 +277,6 @@ class Store(Source):
 
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         return not_below_0(self.path, read_range(self._group("features"), "ids", np.dtype(np.int64), start, stop))
-
-    def feature_id_pieces(self):
-        for first, piece in read_pieces(self._group("features"), "ids", np.dtype(np.int64)):
-            yield first, not_below_0(self.path, piece)
 
     def feature_names(self, start: int, stop: int) -> list[str] | None:
         if not self.named:

@@ -100,7 +100,7 @@ def distances(products: np.ndarray, sq_norms: np.ndarray, sq_norm: float) -> np.
 
 
 def shuffle(key: np.uint64, out: np.ndarray) -> None:
-    windowed_order(key, len(out), len(out), out, np.empty(1, np.int32))
+    windowed_order(key, np.array([len(out)]), 0, out, np.empty(1, np.int32))
 
 
 def matrix_of(block: Block) -> scipy.sparse.csr_matrix:

@@ -11,7 +11,7 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from blocksvm.base.memory import Budget
-from blocksvm.kernels.shuffle import windowed_order, windowed_rows
+from blocksvm.kernels.shuffle import windowed_order
 from blocksvm.solvers.solver import Solver
 from blocksvm.sources.source import Source, block_bytes_of_chunks
 from blocksvm.store.descriptions import PartitionMeta
@@ -106,7 +106,7 @@ class Partition:
     def drawn(self, outer: int, n: int) -> np.ndarray:
         """(n,) int64: 0 to n - 1 in the order that is drawn for an outer iteration."""
         drawn = np.empty(n, np.int32)
-        windowed_order(order_key(self.seed, PARTITION, outer), n, n, drawn, np.empty(1, np.int32))
+        self._draw(drawn, np.array([n]), 0, PARTITION, outer)
         return drawn.astype(np.int64)
 
     def row_order(self, outer: int, visit: int, inner_pass: int, out: np.ndarray) -> np.ndarray:
@@ -115,9 +115,7 @@ class Partition:
         near = self.shuffled and self.kind == "redrawn" and n >= FEWEST_WINDOWS * WINDOW_ROWS
         if near and self.resident and self.order != "stored":
             assert n == self.n_rows.sum()
-            key = order_key(self.seed, PASS, outer, visit, inner_pass)
-            windowed_rows(key, self.n_rows, WINDOW_ROWS, out, np.empty(len(self.n_rows), np.int32))
-            return out
+            return self._draw(out, self.n_rows, WINDOW_ROWS, PASS, outer, visit, inner_pass)
         return self._ordered(WINDOW_ROWS if near else n, out, PASS, outer, visit, inner_pass)
 
     def set_order(self, outer: int, visit: int, inner_pass: int, out: np.ndarray) -> np.ndarray:
@@ -126,11 +124,14 @@ class Partition:
 
     def _ordered(self, window: int, out: np.ndarray, *key: int) -> np.ndarray:
         """0 to n - 1 in ``out``, shuffled within windows by the key, or as they are stored."""
-        n, window = len(out), max(1, window)
+        n = len(out)
         if self.order == "stored":
             out[:] = np.arange(n, dtype=np.int32)
-        else:
-            windowed_order(order_key(self.seed, *key), n, window, out, np.empty(-(-n // window), np.int32))
+            return out
+        return self._draw(out, np.minimum(window, n - np.arange(0, n, max(1, window))), 0, *key)
+
+    def _draw(self, out: np.ndarray, sizes: np.ndarray, window: int, *key: int) -> np.ndarray:
+        windowed_order(order_key(self.seed, *key), sizes, window, out, np.empty(len(sizes), np.int32))
         return out
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.sources.block import Block, arrays_of
+from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 from blocksvm.training.working_set_kernels import bring_back, compact, renew, take_in
 
@@ -88,7 +88,7 @@ class WorkingSet:
 
     def _settle(self) -> None:
         n = int(self.used[0])
-        self.block = self.held[:n]
+        self.block = self.held.of_rows(slice(0, n))
         self.share = self.held_share[:n]
 
     @property
@@ -145,13 +145,13 @@ class WorkingSet:
         self.left_out += below
         if self.used[1] + count > len(self.member) or self.used[2] + size > self.capacity:
             wanted = self._select(block, share, wanted)
-        held, sizes = arrays_of(self.held), np.diff(block.indptr)
+        sizes = np.diff(block.indptr)
         new = wanted[self.slots[block.rows[wanted]] < 0]
         end = self.held.indptr[self.used[0]] + sizes[new].sum()
         if end > self.capacity or self.used[0] + len(new) > len(self.member):
             self.close_gaps()
         n_copied = take_in(
-            *arrays_of(block), wanted, block.lengths, share, self.slots, *held, self.capacity, self.used, self.member,
+            block, wanted, block.lengths, share, self.slots, self.held, self.capacity, self.used, self.member,
             self.held_share,
         )  # fmt: skip
         assert n_copied == len(wanted)
@@ -159,8 +159,7 @@ class WorkingSet:
 
     def close_gaps(self) -> None:
         """Close the gaps that rows which are no members any more have left."""
-        held = arrays_of(self.held)
-        compact(self.slots, *held, self.capacity, self.used, self.member, self.held_share)
+        compact(self.slots, self.held, self.capacity, self.used, self.member, self.held_share)
 
     def update(self, members: np.ndarray, share: np.ndarray) -> None:
         """Members have been visited; share (n,) as the visit's array has it, of all rows of the set's block."""
@@ -217,8 +216,7 @@ class WorkingSet:
         self.slots[rows] = np.arange(n, dtype=np.int32)
         self.used[0] = n
         self.least, self.reached, self.seen, self.left_out = sums.tolist()
-        held = arrays_of(self.held)
-        counts = [bring_back(*arrays_of(block), self.slots, *held, self.capacity) for block in blocks] if n else []
+        counts = [bring_back(block, self.slots, self.held, self.capacity) for block in blocks] if n else []
         if sum(counts) != n or min(counts, default=0) < 0:
             raise InputError("the checkpoint's working set has rows that the source lacks; start afresh")
         self._count(self.members)

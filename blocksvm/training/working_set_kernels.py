@@ -2,7 +2,7 @@
 
 A slot is a row's position in the set; slots (l,) int32 has it by the row's number in its source, or -1.  A row that leaves
 keeps its slot, no longer a member, until the set is compacted.
-Rows are given as ``sources.block.arrays_of`` has them.
+
 """
 
 import numpy as np
@@ -43,19 +43,16 @@ def renew(indptr, lengths, rows, share, least, slots, used, member, held_share, 
 
 
 @kernel
-def take_in(block, values, weights, lengths, chosen, n_entries, share, slots, held, to_values, to_weights, to_lengths,
-            capacity, used, member, held_share):  # fmt: skip
-    """The ``chosen`` (m,) rows of a block, of n_entries (n,), into the set as members; held: its arrays, with room for
+def take_in(block, chosen, lengths, share, slots, held, capacity, used, member, held_share):
+    """The ``chosen`` (m,) rows of a block, of lengths (n,), into the set as members; held: its block, with room for
     ``capacity`` elements.  Returns how many found room."""
-    indptr, rows = block[0], block[4]
+    indptr, rows = block.entries.indptr, block.rows
     for t in range(chosen.shape[0]):
         row = np.int64(chosen[t])
         slot = slots[rows[row]]
         if slot < 0:
             slot = used[0]
-            if slot == member.shape[0] or not copy_row(
-                block, values, weights, lengths, row, held, to_values, to_weights, to_lengths, slot, capacity
-            ):
+            if slot == member.shape[0] or not copy_row(block, row, held, slot, capacity):
                 return t
             slots[rows[row]] = slot
             used[0] += 1
@@ -63,14 +60,14 @@ def take_in(block, values, weights, lengths, chosen, n_entries, share, slots, he
         held_share[slot] = share[row]
         used[1] += 1
         used[2] += indptr[row + 1] - indptr[row]
-        used[3] += n_entries[row]
+        used[3] += lengths[row]
     return chosen.shape[0]
 
 
 @kernel
-def compact(slots, held, values, weights, lengths, capacity, used, member, held_share):
+def compact(slots, held, capacity, used, member, held_share):
     """Close the gaps that rows which are no members leave."""
-    rows = held[4]
+    rows = held.rows
     n_retained = 0
     for slot in range(used[0]):
         number = rows[slot]
@@ -79,7 +76,7 @@ def compact(slots, held, values, weights, lengths, capacity, used, member, held_
             continue
         if n_retained < slot:
             # the offset after the row is read before the slot before it is written
-            copy_row(held, values, weights, lengths, slot, held, values, weights, lengths, n_retained, capacity)
+            copy_row(held, slot, held, n_retained, capacity)
             member[n_retained] = 1
             held_share[n_retained] = held_share[slot]
             slots[number] = n_retained
@@ -88,19 +85,16 @@ def compact(slots, held, values, weights, lengths, capacity, used, member, held_
 
 
 @kernel
-def bring_back(block, values, weights, lengths, slots, held, to_values, to_weights, to_lengths, capacity):
+def bring_back(block, slots, held, capacity):
     """The rows of a block that have a slot, into it; their offsets are there already.  Returns how many."""
-    indptr, rows = block[0], block[4]
-    offsets = held[0]
+    indptr, rows, offsets = block.entries.indptr, block.rows, held.entries.indptr
     n_copied = 0
     for row in range(rows.shape[0]):
         slot = slots[rows[row]]
         if slot >= 0:
             if indptr[row + 1] - indptr[row] != offsets[slot + 1] - offsets[slot]:
                 return -1
-            if not copy_row(
-                block, values, weights, lengths, row, held, to_values, to_weights, to_lengths, slot, capacity
-            ):
+            if not copy_row(block, row, held, slot, capacity):
                 return -1
             n_copied += 1
     return n_copied

@@ -14,9 +14,10 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS
 from blocksvm.losses import require
-from blocksvm.problems.certificate import LEAST, CertificateSums, norms_of
+from blocksvm.losses.box import Margin
+from blocksvm.problems.certificate import LEAST, CertificateSums
 from blocksvm.problems.problem import Problem, Sides, each_against_the_rest, make_problem
-from blocksvm.solvers.dual_cd import DualCD
+from blocksvm.solvers.dual_cd import LARGEST_FACTOR, DualCD
 from blocksvm.solvers.newton import Newton
 from blocksvm.solvers.solver import Solver, State, StateArray, Task
 from blocksvm.sources.block import Block
@@ -149,36 +150,27 @@ class HeldOutCD(HeldOut, DualCD):
     alpha (l, c), conjugates (c,), history (3, c), C), one for each fold and class."""
 
     def start(self, state: State) -> None:
-        """A problem at C begins with f times what its own at C', the last one before, has ended with.  With f = C / C'
-        all is homogeneous in (a, C), since the loss is C times that of C = 1; where the conjugates are parabolas
-
-            D(f a) = f B - f^2 (Q C' / C + 1/2 ||w||^2),    B = sum a_i, Q = sum_i conjugate(a_i) + B,
-
-        is largest at f = B / (2 Q C' / C + ||w||^2), but f a must stay within its bounds."""
+        """A problem at C begins with f C / C' times what its own at C', the last one before, has ended with: all is
+        homogeneous in (a, C), since the loss is C times that of C = 1.  f is the best factor, as of a warm start,
+        where the conjugates are parabolas: sum_i conjugate(f a_i) = f^2 Q - f B with B = sum a_i."""
         super().start(state)
         if self.previous is None:
             return
         w, alpha, conjugates, history, C = self.previous
-        width = w.shape[1]
-        parabola = curvature_of(self.problem)
-        factors = np.empty((len(self.path), width))
-        total, norms = alpha.sum(axis=0), norms_of(w, width)
-        for number, C_now in enumerate(self.path):
-            columns, ratio = slice(number * width, (number + 1) * width), C_now / C
-            factor, curved = np.full(width, ratio), conjugates + total
-            if parabola is not None:
-                curvature = 2.0 * curved / ratio + norms[:, 0]
-                best = np.divide(total, curvature, out=np.full(width, ratio), where=curvature > 0.0)
-                # where the conjugates are lines, a is bounded by the cost
-                factor = np.clip(best, 0.0, ratio if parabola == 0.0 else None)
-                state["conjugates"][columns] = factor * factor * curved / ratio - factor * total
-            else:
-                state["conjugates"][columns] = ratio * conjugates
-            factors[number] = factor
-            self.history(state)[:, columns] = ratio * history  # f and the root of the ratio of the losses are no larger
-        for before, name in ((w, "w"), (alpha, "alpha")):
-            copies = self.columns(state, name)[:, : factors.size].reshape(len(before), *factors.shape)  # a view
-            np.multiply(before[:, None], factors, out=copies)
+        ratios = np.array(self.path) / C
+        # of the history f and the root of the ratio of the losses are no larger
+        now = self.columns(state, "w"), self.columns(state, "alpha"), self.history(state)
+        for before, copies in zip((w, alpha, history), now, strict=True):
+            shaped = copies[:, : self.n_vectors].reshape(len(before), len(ratios), -1)  # a view
+            np.multiply(before[:, None], ratios[:, None], out=shaped)
+        total, sums = (np.outer(ratios, of_each).ravel() for of_each in (alpha.sum(axis=0), conjugates))
+        half = quarter = np.zeros_like(sums)
+        bounded = True
+        if isinstance(self.problem.function, Margin):
+            half, quarter = (f * f * (sums + total) - f * total for f in (0.5, 0.25))
+            bounded = np.isfinite(self.problem.function.slope)
+        largest = np.full_like(sums, 1.0 if bounded else LARGEST_FACTOR)
+        self.scale_dual(state, np.stack([sums, half, quarter], axis=1), largest)
         self.history(state)[LEAST] = np.maximum(0.0, -self.duals(state)[1])
 
     def last(self, state: State) -> tuple:
@@ -187,11 +179,3 @@ class HeldOutCD(HeldOut, DualCD):
         first = self.n_vectors - width
         w, alpha = (self.columns(state, name)[:, first : self.n_vectors].copy() for name in ("w", "alpha"))
         return w, alpha, state["conjugates"][first:].copy(), self.history(state)[:, first:].copy(), float(self.path[-1])
-
-
-def curvature_of(problem: Problem) -> float | None:
-    """Of a conjugate that is a parabola, -a and a multiple of a^2: 0 where that is 0, else above; None of any other."""
-    if problem.loss.of_numbers:
-        return None
-    whole, half = (4.0 * (problem.function.conjugate(4.0 * a, 1.0, 4.0) / 4.0 + a) for a in (0.5, 0.25))
-    return whole if abs(half - 0.25 * whole) <= 1e-12 else None

@@ -94,10 +94,8 @@ class CrossValidation:
             name: [[None if math.isnan(x) else x for x in row] for row in getattr(self, name).tolist()]
             for name in FIGURES
         }
-        best = self.path[self.best()]
-        description = {"path": self.path, "folds": self.folds, "rows": self.rows.tolist(), "best": best}
-        run = {"status": self.status, "seconds": self.seconds, "parts": self.parts, "readings": self.readings}
-        return description | figures | run | {"settings": plain(self.settings)}
+        known = {"rows": self.rows.tolist(), "best": self.path[self.best()], "settings": plain(self.settings)}
+        return vars(self) | figures | known
 
 
 def plan_here(make: Callable[..., Solver], previous: tuple | None, source: Source, settings: TrainSettings, **more):
@@ -229,28 +227,24 @@ def score(
     """Each row by the models of its own fold; held (n_samples, n_C, classes): its decision values; targets, weights:
     as ``targets_of`` has them."""
     n_C, classes = held.shape[1:]
-    objective = Objective(0.0, np.ones((1, 2)), None, problem.function)
+    k, real = n_C * classes, problem.real
+    sides = None if classes == 1 else np.tile(2 * np.eye(classes + 1, classes, dtype=np.int8) - 1, n_C)
+    objective = Objective(0.0, np.ones((k, 2)), sides, problem.function)
     for fold in range(folds.count):
         rows = np.flatnonzero(folds.of_rows == fold)
-        y = targets[rows]
+        y, z, sums = targets[rows], held[rows], np.zeros((k, SUMS))
         importance = None if weights is None else weights[rows]
-        weight = len(rows) if importance is None else importance.sum()
-        for number in range(n_C):
-            position = positions.start + number, fold
-            z, losses = held[rows, number].T, 0.0
-            for c in range(classes):
-                side = y if classes == 1 else np.where(y == c, 1, -1).astype(np.int16)
-                of_class, sums = np.ascontiguousarray(z[c]).reshape(-1, 1), np.zeros((1, SUMS))
-                known = of_class, np.zeros_like(of_class), side, y if problem.real else None, importance
-                certificate_sums(*known, objective, None, None, sums)
-                losses += sums[0, 0]
-            scores.loss[position] = losses / max(weight, 1e-300)
-            if problem.real:
-                scores.rmse[position] = math.sqrt(np.square(z[0] - y).mean())
+        of_rows = z.reshape(-1, k), np.zeros((len(rows), k)), y, y if real else None, importance
+        certificate_sums(*of_rows, objective, np.arange(k, dtype=np.int32), None, sums)
+        losses = np.cumsum(sums[:, 0].reshape(n_C, classes), axis=1)[:, -1]
+        scores.loss[positions, fold] = losses / max(len(rows) if importance is None else importance.sum(), 1e-300)
+        for number, values in enumerate(z.transpose(1, 2, 0), positions.start):
+            if real:
+                scores.rmse[number, fold] = math.sqrt(np.square(values[0] - y).mean())
                 continue
-            scores.accuracy[position] = np.mean(predicted(z if classes > 1 else z[0]) == y)
+            scores.accuracy[number, fold] = np.mean(predicted(values if classes > 1 else values[0]) == y)
             if classes == 1:
-                scores.auc[position] = area_under_curve(z[0], y > 0)
+                scores.auc[number, fold] = area_under_curve(values[0], y > 0)
 
 
 def cross_validate(

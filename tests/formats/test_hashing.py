@@ -23,8 +23,7 @@ BITS = 8
 
 
 def place_of(feature_id: int, bits: int = BITS) -> int:
-    out = np.empty(1, np.int32)
-    hash_ids(np.array([feature_id]), bits, out)
+    out = hash_ids(np.array([feature_id]), bits)
     return int(out[0])
 
 

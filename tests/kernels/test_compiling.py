@@ -110,19 +110,13 @@ def sum_of(pair, depth):
     return first[0] + second[0]
 
 
-@inlined
-def sum_by_others(pair, depth):
-    other = swapped(pair)
-    return sum_of(Pair(other.first[:], other.second), depth) + sum_of(pair, 0)
-
-
 @kernel
 def many_sums(a, b, depth, times):
     total = 0.0
     for _ in range(times):
         made = a.copy()
         pair = Pair(made, b)
-        total += sum_of(pair, depth) + sum_by_others(swapped(pair), depth)
+        total += sum_of(pair, depth) + sum_of(swapped(Pair(made[:], b)), depth)
     return total
 
 

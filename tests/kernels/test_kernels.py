@@ -11,7 +11,7 @@ from support.weighted_rows import solver_of
 
 from blocksvm.api.fit import fit
 from blocksvm.conversion.feature_ids import IdIndex, IdTable
-from blocksvm.kernels.columns import add_rows, decision_values, row_sq_norms, sum_of_squares
+from blocksvm.kernels.columns import sum_of_squares
 from blocksvm.kernels.rows import packed_entries
 from blocksvm.kernels.shuffle import renumber_rows, windowed_order
 from blocksvm.losses import get_loss
@@ -130,17 +130,6 @@ def test_dual_cd_ends_a_visit_by_tolerance_where_the_oracle_does(loss, tolerance
     assert_close(visit.state["alpha"], alpha)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_rows_without_entries_reach_their_optimum_in_one_visit(loss):
-    block, X, y = block_of("float64", seed=3)
-    problem = two_classes(y, loss, 0.8, (1.0, 3.0))
-    visit = DualCDVisit(block, problem, np.zeros(X.shape[1] + 1), np.zeros(len(y)))
-    visit.run([np.arange(len(y))])
-    empty = block.sq_norms == 0
-    C_rows = cost_of_rows(problem, y)[empty]
-    assert_close(visit.state["alpha"][empty], C_rows if loss == "hinge" else 2.0 * C_rows)
-
-
 @pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
 def test_the_average_stands_the_first_steps_of_a_large_c(C):
     """There w is projected at every step: the scale falls by hundreds of orders, the average must not fall with it."""
@@ -170,28 +159,11 @@ def test_pegasos_norm_is_summed_anew():
     scalars = np.array([1.0, 12345.0, float(1 << 20), 0.0, 0.0])
     objective = Objective(0.0, np.ones((1, 2)), None, get_loss("hinge").at({}))
     pegasos_pass(
-        block.row_arrays, None, np.zeros(1, np.int32), 1, objective, 0.0, 1e-3, 1e9,
-        v, lagged, np.empty(0), np.empty(0), scalars, np.empty(1, np.int32), np.empty(1),
+        block, None, np.zeros(1, np.int32), 1, objective, 0.0, 1e-3, 1e9,
+        v, lagged, np.empty(0), np.empty(0), scalars,
     )  # fmt: skip
     assert_close(scalars[1], v @ v)
     assert scalars[STEPS] == 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_decision_values_norms_and_sums_of_rows(kind):
-    block, X, y = block_of(kind, seed=9)
-    rng = np.random.default_rng(0)
-    w, c = rng.standard_normal(X.shape[1] + 1), rng.standard_normal(60)
-    c[::7] = 0.0
-    out = np.empty(60)
-    decision_values(block.entries, w.reshape(-1, 1), 0.3, out.reshape(-1, 1))
-    dense = X.toarray().astype(np.float64)
-    assert_close(out, dense @ w[:-1] + 0.3 * w[-1])
-    row_sq_norms(*block.matrix, out)
-    assert_close(out, (dense**2).sum(axis=1))
-    total = w.copy()
-    add_rows(block.entries, c.reshape(-1, 1), 0.3, total.reshape(-1, 1))
-    assert_close(total, w + np.append(c @ dense, 0.3 * c.sum()))
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 5, 8, 13])
@@ -200,23 +172,27 @@ def test_sum_of_squares_of_any_length(length):
     assert_close(sum_of_squares(x), float(x @ x))
 
 
-def drawn_order(key, n, window):
-    order, spans = np.full(n, -1, np.int32), np.empty(-(-n // window), np.int32)
-    windowed_order(np.uint64(key), n, window, order, spans)
+def drawn_order(key, sizes, window=0):
+    order = np.full(sum(sizes), -1, np.int32)
+    windowed_order(np.uint64(key), np.array(sizes), window, order, np.empty(len(sizes), np.int32))
     return order
 
 
-@pytest.mark.parametrize(("n", "window"), [(1, 1), (7, 7), (100, 100), (100, 30), (96, 32), (50, 1), (5, 99)])
-def test_windowed_order(n, window):
-    window_of = min(window, n)
-    order = drawn_order(17, n, window_of)
+@pytest.mark.parametrize("sizes", [[1], [7], [100], [30, 30, 30, 10], [32, 32, 32], [1] * 50, [5]])
+@pytest.mark.parametrize("window", [0, 8])
+def test_windowed_order(sizes, window):
+    n = sum(sizes)
+    order, parts = drawn_order(17, sizes, window), np.repeat(np.arange(len(sizes)), sizes)
     assert sorted(order) == list(range(n))
-    assert np.array_equal(order, drawn_order(17, n, window_of))
-    spans = order // window_of
-    changes = np.count_nonzero(np.diff(spans)) + 1
-    assert changes == -(-n // window_of), "rows of one window do not stay together"
+    assert np.array_equal(order, drawn_order(17, sizes, window))
+    if window == 0:
+        assert np.count_nonzero(np.diff(parts[order])) + 1 == len(sizes), "rows of one part do not stay together"
+    else:  # the rows of each window are those of one part, or of some that are neighbours in the draw
+        drawn = drawn_order(17, sizes)
+        drawn = np.concatenate([np.flatnonzero(parts == part) for part in dict.fromkeys(parts[drawn].tolist())])
+        assert all(set(order[k : k + window]) == set(drawn[k : k + window]) for k in range(0, n, window))
     if n > 10:
-        assert not np.array_equal(order, drawn_order(18, n, window_of))
+        assert not np.array_equal(order, drawn_order(18, sizes, window))
         assert not np.array_equal(order, np.arange(n))
 
 
@@ -225,36 +201,25 @@ def test_windowed_order_is_uniform():
     counts: dict = {}
     draws = 4800
     for key in range(draws):
-        order = tuple(drawn_order(key, 4, 4).tolist())
+        order = tuple(drawn_order(key, [4]).tolist())
         counts[order] = counts.get(order, 0) + 1
     assert len(counts) == 24
     chi = sum((count - draws / 24) ** 2 / (draws / 24) for count in counts.values())
     assert chi < 60  # 23 degrees of freedom: 1 in 30,000
 
 
-def test_table_of_ids_equals_a_dict():
-    """Found or added in order of first occurrence, counted, in pieces, over several growths of the slots."""
+@pytest.mark.parametrize("later", [None, 0, 50_000, 2**63 - 1])
+@pytest.mark.parametrize("beside", [0, 500_000])
+def test_table_of_ids_equals_a_dict(later, beside):
+    """In order of first occurrence, counted, in pieces: large ids, over several growths of the slots; and small ones as
+    their own slots, until one is larger than the budget (1 MB) allows, or others hold what they would take."""
     rng = np.random.default_rng(0)
     few = np.concatenate([rng.integers(0, 60, 200), [0, 2**63 - 1]])
     ids = rng.choice(np.concatenate([rng.integers(0, 2**63 - 1, 30_000), np.repeat(few, 100)]), 60_000)
-    table, expected = IdTable(10_000_000), {}
-    positions = np.concatenate([table.add(piece) for piece in np.array_split(ids, 7)])
-    for i in ids.tolist():
-        expected.setdefault(i, len(expected))
-    assert len(table) == len(expected) > 10_000
-    assert table.known[: len(table)].tolist() == list(expected)
-    assert positions.tolist() == [expected[i] for i in ids.tolist()]
-    assert np.array_equal(table.counts[: len(table)], np.bincount(positions))
-
-
-@pytest.mark.parametrize("later", [0, 50_000, 2**63 - 1])
-@pytest.mark.parametrize("beside", [0, 500_000])
-def test_small_ids_are_numbered_as_others(later, beside):
-    """As their own slots, until one is larger than the budget (1 MB) allows, or others hold what they would take."""
-    rng = np.random.default_rng(2)
-    ids = np.concatenate([rng.integers(0, most, 9_000) for most in (100, 20_000, 45_000)])
-    ids[15_000] = max(later, ids[15_000])
-    table, expected = IdTable(1_000_000), {}
+    if later is not None:
+        ids = np.concatenate([rng.integers(0, most, 9_000) for most in (100, 20_000, 45_000)])
+        ids[15_000] = max(later, ids[15_000])
+    table, expected = IdTable(10_000_000 if later is None else 1_000_000), {}
     pieces = np.array_split(ids, 7)
     positions = [table.add(piece) for piece in pieces[:5]]
     assert bool(table.n_small) == (later == 0)
@@ -263,6 +228,7 @@ def test_small_ids_are_numbered_as_others(later, beside):
     assert bool(table.n_small) == (later == 0 and beside == 0)
     for i in ids.tolist():
         expected.setdefault(i, len(expected))
+    assert len(table) == len(expected) > 10_000
     assert table.known[: len(table)].tolist() == list(expected)
     assert positions.tolist() == [expected[i] for i in ids.tolist()]
     assert np.array_equal(table.counted(), np.bincount(positions))

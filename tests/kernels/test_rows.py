@@ -107,7 +107,7 @@ def test_products_and_sums_are_those_of_plain_rows(features, values, dtype, widt
 def test_parts_of_a_block_are_its_rows():
     plain, words, _ = blocks_of(*plain_rows("both", "few", np.float32))
     for start, stop in ((0, 20), (3, 3), (5, 17), (19, 20)):
-        ours, theirs = words[start:stop], plain[start:stop]
+        ours, theirs = words.of_rows(slice(start, stop)), plain.of_rows(slice(start, stop))
         assert (ours.n_nonzeros, ours.lengths.tolist()) == (theirs.n_nonzeros, theirs.lengths.tolist())
         indices, values = np.empty(ours.n_nonzeros, np.int32), np.empty(ours.n_nonzeros, np.float32)
         unpack_rows(ours.entries, 0, indices, values)

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from blocksvm.base.vectors import on_lines, side_by_side, together, width_of
-from blocksvm.kernels.columns import add_rows, decision_values, squared_norms
+from blocksvm.kernels.columns import add_rows, decision_values, row_sq_norms, squared_norms
 from blocksvm.kernels.rows import Entries
 
 
@@ -54,23 +54,26 @@ def rows(n, d, per_row, kind, seed=0):
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "d", "per_row"), [(60, 40, 5), (12, 60_000, 6_000)])
 @pytest.mark.parametrize("kind", ["ones", "float32", "float64"])
-@pytest.mark.parametrize("k", [2, 3, 5, 8, 10, 17])
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 8, 10, 17])
 def test_kernels_over_lanes_are_plain_sums(n, d, per_row, kind, k):
     rng = np.random.default_rng(k)
     *matrix, X = rows(n, d, per_row, kind)
     bias = 0.75
-    w = together(side_by_side(k, d + 1))
+    w = on_lines((d + 1, width_of(k)))
     w[:, :k] = rng.standard_normal((d + 1, k))
     out = np.empty((n, k))
     decision_values(Entries(*matrix), w, bias, out)
     XB = np.hstack([X, np.full((n, 1), bias)])
     np.testing.assert_allclose(out, XB @ w[:, :k], rtol=1e-9, atol=1e-9)
     # each sum is that of its own row and column, from the first entry to the last: bit for bit
-    for i, c in [(0, 0), (n - 1, k - 1)]:
+    for i, c in [(0, 0), (n - 1, k - 1)] if k > 1 else []:
         total = bias * w[-1, c]
         for at in range(matrix[0][i], matrix[0][i + 1]):
             total += (1.0 if matrix[2] is None else float(matrix[2][at])) * w[matrix[1][at], c]
         assert out[i, c] == total
+    sq_norms = np.empty(n)
+    row_sq_norms(*matrix, sq_norms)
+    np.testing.assert_allclose(sq_norms, (X**2).sum(axis=1), rtol=1e-9)
     coefficients = rng.standard_normal((n, k)) * (rng.random((n, k)) < 0.3)
     before = w.copy()
     add_rows(Entries(*matrix), coefficients, bias, w)

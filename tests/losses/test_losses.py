@@ -38,7 +38,7 @@ def case(request):
 
 
 def at_reference(name):
-    loss, reference = get_loss(name), REFERENCES[name]
+    loss, reference = get_loss(name), (REFERENCES | PRIMAL)[name]
     return loss, loss.at(dict(zip(loss.settings.names(), reference.settings, strict=True))), reference
 
 
@@ -57,8 +57,10 @@ def inside(reference, c, share):
     return low + share * (min(high, low + 10.0 * c) - low)
 
 
-def test_value_and_derivative(case):
-    loss, form, reference = case
+@pytest.mark.parametrize("name", [*REFERENCES, *PRIMAL])
+def test_value_and_derivative(name):
+    loss, form, reference = at_reference(name)
+    assert loss.has("conjugate") == loss.has("step") == (name in REFERENCES)
     for z, y, c in points(reference):
         expected = reference.value(LONG(z), LONG(y), LONG(c), reference.settings)
         assert form.value(z, y, c) == pytest.approx(float(expected), rel=1e-13, abs=1e-300)
@@ -68,18 +70,6 @@ def test_value_and_derivative(case):
         )
         assert min(left, right) - 1e-5 * c <= form.derivative(z, y, c) <= max(left, right) + 1e-5 * c
     assert np.isfinite([form.value(z, 1.0, 1.0) for z in (-1e4, 1e4)]).all()
-
-
-@pytest.mark.parametrize("name", PRIMAL)
-def test_value_and_derivative_of_a_loss_without_a_dual(name):
-    loss, expected = get_loss(name), PRIMAL[name]
-    form = loss.at({})
-    assert not loss.has("conjugate") and not loss.has("step")
-    for z, y in ((0.3, 1.0), (0.3, -1.0), (-2.5, 1.0), (-2.5, -1.0)):
-        assert form.value(z, y, 3.0) == float(expected(LONG(z), LONG(y), LONG(3.0)))
-        h = LONG(1e-6)
-        slope = (expected(z + h, y, LONG(3.0)) - expected(z - h, y, LONG(3.0))) / (2 * h)
-        assert form.derivative(z, y, 3.0) == pytest.approx(float(slope))
 
 
 def test_a_loss_is_no_number_where_the_score_is_none(case):

@@ -105,17 +105,6 @@ def test_the_certificate_is_that_of_the_formulas_and_the_optimum_liblinear_s(row
     np.testing.assert_allclose(run.alpha.sum(axis=1), 0.0, atol=1e-12)
 
 
-def test_no_worse_than_liblinear():
-    liblinear = pytest.importorskip("liblinear.liblinearutil")
-    X, y = classes(n=300, d=30, k=6, seed=9)
-    model = liblinear.train(liblinear.problem(y, X), liblinear.parameter("-s 4 -c 0.3 -e 1e-6 -B -1 -q"))
-    theirs = np.ctypeslib.as_array(model.w, (30 * 6,)).reshape(30, 6).T[np.argsort(model.get_labels())]
-    primal = reference.crammer_singer_primal(X.toarray(), y, theirs, np.full(300, 0.3))
-    run = train(Matrix(X, y), C=0.3, tol=1e-6, max_outer=5000, schedule="5", **RULE)
-    assert run.result.certificate.dual <= primal
-    assert run.result.certificate.primal <= primal * (1 + 1e-5)
-
-
 def test_towards_a_prior_model_and_with_weights_of_classes(rows, tmp_path):
     X, y = rows
     fit(X, y, tol=1e-1, bias=1.0).save(tmp_path / "prior.h5")  # each against the others is a prior, too
@@ -137,9 +126,3 @@ def test_towards_a_prior_model_and_with_weights_of_classes(rows, tmp_path):
 def test_what_cannot_be_is_refused(rows, more, expected):
     with pytest.raises(InputError, match=expected):
         fit(*rows, **more, **RULE)
-
-
-def test_two_classes_are_one_plane():
-    X, y = classes(k=2)
-    with pytest.raises(InputError, match="is for more than two classes"):
-        fit(X, y, **RULE)

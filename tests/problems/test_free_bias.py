@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-import scipy.optimize
+from reference_losses import REFERENCES, dual_of, primal_of
 from sklearn.svm import SVC
 from support.training_cases import command, make_store, random_rows, run_in_process, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.losses import LOSSES, get_loss
-from blocksvm.losses.loss import REAL_NUMBERS
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.train import main as train_main
@@ -24,61 +23,30 @@ def rows_for(loss, n=120, seed=3):
     X, y = random_rows(n=n, d=12, seed=seed)
     rng = np.random.default_rng(seed)
     z = X @ rng.normal(size=12) + 0.7 * rng.standard_normal(n)
-    y = z + 20.0 if get_loss(loss).targets == REAL_NUMBERS else np.where(z > 0.8, 1.0, -1.0)
+    y = z + 20.0 if get_loss(loss).of_numbers else np.where(z > 0.8, 1.0, -1.0)
     return X, y, rng.integers(0, 4, n) / 2.0
-
-
-def values(loss, z, y):
-    return {
-        "hinge": lambda: np.maximum(0.0, 1.0 - y * z),
-        "squared-hinge": lambda: np.maximum(0.0, 1.0 - y * z) ** 2,
-        "logistic": lambda: np.logaddexp(0.0, -y * z),
-        "epsilon-insensitive": lambda: np.maximum(0.0, np.abs(z - y) - 0.1),
-        "squared-epsilon-insensitive": lambda: np.maximum(0.0, np.abs(z - y) - 0.1) ** 2,
-        "squared": lambda: 0.5 * (z - y) ** 2,
-        "absolute": lambda: np.abs(z - y),
-        "huber": lambda: np.where(np.abs(z - y) <= 1.0, 0.5 * (z - y) ** 2, np.abs(z - y) - 0.5),
-    }[loss]()
-
-
-def conjugates(loss, a, y, c):
-    """Of each row with c > 0."""
-    a, y, c = a[c > 0], y[c > 0], c[c > 0]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return {
-            "hinge": lambda: -a,
-            "squared-hinge": lambda: a * a / (4 * c) - a,
-            "logistic": lambda: (
-                np.where(a > 0, a * np.log(a / c), 0) + np.where(a < c, (c - a) * np.log((c - a) / c), 0)
-            ),
-            "epsilon-insensitive": lambda: 0.1 * np.abs(a) - a * y,
-            "squared-epsilon-insensitive": lambda: 0.1 * np.abs(a) - a * y + a * a / (4 * c),
-            "squared": lambda: -a * y + a * a / (2 * c),
-            "absolute": lambda: -a * y,
-            "huber": lambda: -a * y + a * a / (2 * c),
-        }[loss]().sum()
 
 
 @pytest.mark.parametrize("loss", CERTIFIED)
 @pytest.mark.parametrize("working_set", ["auto", pytest.param("none", marks=pytest.mark.slow)])
 def test_the_certificate_is_true_of_the_repaired_dual_variables(loss, working_set):
     X, y, weights = rows_for(loss)
+    p = REFERENCES[loss].settings
+    settings = dict(zip(get_loss(loss).settings.names(), p, strict=True))
     run = train(Matrix(X, y, weights=weights, chunk_rows=CHUNKS), loss=loss, C=0.7, tol=1e-7, block_chunks=4,
-                working_set=working_set, **RUN)  # fmt: skip
+                working_set=working_set, **settings, **RUN)  # fmt: skip
     assert run.result.status == "converged"
     found, c = run.result.certificate, 0.7 * weights
     b = run.w[-1] * run.loop.plan.solver.bias
-    z = X @ run.w[:-1] + b
-    primal = 0.5 * run.w[:-1] @ run.w[:-1] + c @ values(loss, z, y)
+    real, w = get_loss(loss).of_numbers, np.append(run.w[:-1], b)
+    primal = primal_of(loss, np.hstack([X.toarray(), np.ones((120, 1))]), y, w, c, p) - 0.5 * b * b
     assert found.primal == pytest.approx(primal, rel=1e-12)
-    sign = np.sign(run.alpha) if get_loss(loss).targets == REAL_NUMBERS else y
-    direction = np.ones(120) if get_loss(loss).targets == REAL_NUMBERS else y
+    sign, direction = (np.sign(run.alpha), np.ones(120)) if real else (y, y)
     below, above = found.alpha_factors
     alpha = run.alpha * np.where(sign > 0, above, below)
     assert max(below, above) == 1.0
     assert abs(alpha @ direction) <= 1e-12 * np.abs(alpha).sum()
-    u = X.T @ (alpha * direction)
-    dual = -conjugates(loss, alpha, y, c) - 0.5 * u @ u
+    dual = dual_of(loss, X, y, alpha, c, p)
     assert found.dual <= dual + 1e-10 * abs(dual)  # a bound, and nearly all of it
     assert primal - dual - 1e-10 * primal <= primal - found.dual <= 1e-7 * primal * (1 + 1e-9)
 
@@ -93,19 +61,6 @@ def test_the_optimum_is_that_of_libsvm():
     primal = 0.5 * w @ w + 0.5 * weights @ np.maximum(0.0, 1.0 - y * (X @ w + b))
     assert run.result.certificate.primal == pytest.approx(primal, rel=2e-7)
     np.testing.assert_allclose(run.w[:-1], w, atol=2e-3 * np.abs(w).max())
-
-
-def test_the_optimum_of_regression_is_scipys():
-    X, y, _ = rows_for("squared-epsilon-insensitive")
-    run = train(Matrix(X, y), loss="squared-epsilon-insensitive", C=0.5, tol=1e-9, **RUN)
-    XB = np.hstack([X.toarray(), np.ones((120, 1))])
-
-    def objective(v):
-        return 0.5 * v[:-1] @ v[:-1] + 0.5 * np.sum(np.maximum(0.0, np.abs(XB @ v - y) - 0.1) ** 2)
-
-    best = scipy.optimize.minimize(objective, np.append(np.zeros(12), y.mean()), tol=1e-12)
-    assert run.result.certificate.primal == pytest.approx(best.fun, rel=1e-7)
-    assert run.w[-1] * run.loop.plan.solver.bias == pytest.approx(best.x[-1], rel=1e-3)
 
 
 def test_a_prior_is_for_the_weights_alone(tmp_path):

@@ -241,7 +241,8 @@ def test_what_cannot_be_is_refused(rows, settings, expected):
         fit(*rows, **settings)
 
 
-def test_two_classes_need_no_rule():
+@pytest.mark.parametrize("multiclass", ["rest", "crammer-singer"])
+def test_two_classes_need_no_rule(multiclass):
     X, y = classes(k=2)
     with pytest.raises(InputError, match="is for more than two classes"):
-        fit(X, y, multiclass="rest")
+        fit(X, y, multiclass=multiclass)

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import reference
 import reference_losses
-from support.training_cases import looped, make_store, opened, random_rows, run_in_process
+from support.training_cases import looped, opened, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.sources.matrix import Matrix
-from blocksvm.store.reader import open_store
-from blocksvm.train import main as train_main
 
 LOSSES = list(reference.PEGASOS_SLOPES)
 REAL = {"epsilon-insensitive", "squared-epsilon-insensitive"}
@@ -109,18 +107,3 @@ def test_it_comes_near_the_optimum_of_every_loss(loss, dual):
     if dual:
         assert found.dual <= best * (1 + 1e-9)
         assert found.rel_gap <= 0.25
-
-
-def test_the_command_certifies_and_keeps_the_dual_variables(capsys, tmp_path):
-    X, y = rows_for("hinge", n=150)
-    store, model = make_store(tmp_path, X, y), tmp_path / "m.h5"
-    arguments = (store, model, "--solver", "pegasos", "--dual", "--loss", "logistic", "--schedule", "1")
-    code, out, _ = run_in_process(capsys, train_main, *arguments)
-    assert code == 0
-    assert "dual" in out
-    with open_store(store) as source:
-        assert fit(source, solver="pegasos", loss="logistic", dual=True, schedule="1").certificate.rel_gap < 0.05
-    code, out, _ = run_in_process(
-        capsys, train_main, store, tmp_path / "w.h5", "--from", model, "--solver", "pegasos", "--loss", "logistic"
-    )
-    assert code == 0

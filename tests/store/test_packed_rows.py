@@ -48,7 +48,7 @@ def test_rows_of_every_kind_come_back(tmp_path, features, values, dtype):
         assert getattr(packed, name).tobytes() == getattr(unpacked, name).tobytes()
     assert packed.lengths.tolist() == np.diff(unpacked.indptr).tolist()
     for i, row in enumerate(unpacked.rows.tolist()):
-        ours, theirs = unpacked[i : i + 1], plain[row : row + 1]
+        ours, theirs = unpacked.of_rows(slice(i, i + 1)), plain.of_rows(slice(row, row + 1))
         assert ours.indices.tobytes() == theirs.indices.tobytes()
         assert dtype is None or ours.values.tobytes() == theirs.values.tobytes()
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from blocksvm.kernels.rows import HOT
+from blocksvm.kernels.rows import HOT, Entries, packed_entries
 from blocksvm.sources.block import Block
 from blocksvm.sources.block_kernels import place_rows
 from blocksvm.store.writer import PackedRows, packed
@@ -37,11 +37,11 @@ def blocks_of(lengths, indices, values) -> tuple[Block, Block, PackedRows]:
     """The rows as a plain block, as a packed one, and their words."""
     n = len(lengths)
     known = np.zeros(n, np.int16), np.zeros(n), np.arange(n), N_FEATURES
-    plain = Block(np.append(0, np.cumsum(lengths)), indices, values, *known)
+    plain = Block(Entries(np.append(0, np.cumsum(lengths)), indices, values), *known)
     rows = packed(lengths, indices, values)
     indptr, stored_lengths = np.append(0, np.cumsum(rows.sizes, dtype=np.int64)), lengths.astype(np.int32)
     dtype = None if values is None else values.dtype.type
-    words = Block(indptr, None, None, *known, None, rows.words, stored_lengths, dtype)
+    words = Block(packed_entries(indptr, rows.words, dtype), *known, None, stored_lengths)
     return plain, words, rows
 
 

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import pytest
 import reference
-from support.class_cases import classes
 from support.fold_cases import GIVEN, PATH, N, dense, looped
 from support.training_cases import make_store, random_rows, run_in_process, stop_after, train
 
@@ -126,26 +125,39 @@ def test_the_next_part_of_a_path_begins_feasible_and_no_worse_than_scaled(rows, 
     assert result.status == "converged"
 
 
-def test_figures_are_those_of_models_that_have_not_seen_the_rows(rows):
+@pytest.mark.parametrize("kind", ["two", "three", "real"])
+def test_figures_are_those_of_models_that_have_not_seen_the_rows(rows, kind):
     metrics = pytest.importorskip("sklearn.metrics")
     X, y = rows
-    source = Matrix(X, y, chunk_rows=CHUNKS)
-    folds = folds_of(source, 4, 0)
-    found = cross_validate(source, PATH, 4, at_once=3, **GIVEN)
+    given, values = GIVEN, X @ np.arange(15.0) / 5
+    if kind == "real":
+        y, given = values + np.random.default_rng(1).standard_normal(N), GIVEN | {"loss": "absolute"}
+    elif kind == "three":
+        y = np.digitize(values, [-2.0, 2.0])
+    source, classes = Matrix(X, y, chunk_rows=CHUNKS), 3 if kind == "three" else 1
+    folds = folds_of(source, 4, 0, real=kind == "real")
+    found = cross_validate(source, PATH, 4, at_once=3, **given)
     assert found.parts == [3]
-    W = looped(source, folds).result.w
-    XB = dense(X)
+    W = looped(source, folds, **given).result.w.reshape(len(PATH), 4, classes, -1)
     for j in range(3):
         for fold in range(4):
             out = folds.of_rows == fold
-            z = XB[out] @ W[j * 4 + fold]
-            assert found.accuracy[j, fold] == np.mean((z > 0) == (y[out] > 0))
-            assert found.loss[j, fold] == pytest.approx(np.maximum(0.0, 1.0 - y[out] * z).mean(), rel=1e-9)
-            assert found.auc[j, fold] == pytest.approx(metrics.roc_auc_score(y[out], z), rel=1e-12)
+            z, own = dense(X)[out] @ W[j, fold].T, y[out]
+            if kind == "real":
+                assert found.rmse[j, fold] == pytest.approx(np.sqrt(np.mean((z[:, 0] - own) ** 2)), rel=1e-9)
+                assert found.loss[j, fold] == pytest.approx(np.abs(z[:, 0] - own).mean(), rel=1e-9)
+                continue
+            said = z.argmax(axis=1) if kind == "three" else np.where(z[:, 0] > 0, 1, -1)
+            assert found.accuracy[j, fold] == np.mean(said == own)
+            sides = np.where(own[:, None] == np.arange(3), 1, -1) if kind == "three" else own[:, None]
+            assert found.loss[j, fold] == pytest.approx(np.maximum(0.0, 1.0 - sides * z).sum() / len(own), rel=1e-9)
+            if kind == "two":
+                assert found.auc[j, fold] == pytest.approx(metrics.roc_auc_score(own, z[:, 0]), rel=1e-12)
     assert found.rows.tolist() == np.bincount(folds.of_rows).tolist()
-    best = found.best()
-    assert found.mean("accuracy")[best] == found.mean("accuracy").max()
-    assert found.mean("loss")[found.best("loss")] == found.mean("loss").min()
+    assert np.isnan(found.auc).all() == (kind != "two") and np.isnan(found.accuracy).all() == (kind == "real")
+    by, best = ("rmse", np.argmin) if kind == "real" else ("accuracy", np.argmax)
+    assert found.best() == int(best(found.mean(by)))
+    assert found.best("loss") == int(np.argmin(found.mean("loss")))
 
 
 @pytest.mark.slow
@@ -176,36 +188,6 @@ def test_newton_scores_as_dual_cd(rows, k):
         Matrix(X, y, chunk_rows=CHUNKS), PATH[:1], 3, loss="logistic", solver="newton", tol=1e-7, memory=150_000
     )
     np.testing.assert_allclose(few.loss, ours.loss[:1], rtol=2e-3)
-
-
-def test_real_targets(rows):
-    X, _ = rows
-    y = X @ np.arange(15.0) / 5 + np.random.default_rng(1).standard_normal(N)
-    given = GIVEN | {"loss": "squared-epsilon-insensitive", "epsilon": 0.1}
-    found = cross_validate(Matrix(X, y), PATH, 3, **given)
-    folds = folds_of(Matrix(X, y), 3, 0, real=True)
-    W = looped(Matrix(X, y), folds, **given).result.w
-    for j in range(3):
-        for fold in range(3):
-            out = folds.of_rows == fold
-            errors = dense(X[out]) @ W[j * 3 + fold] - y[out]
-            assert found.rmse[j, fold] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-3)
-    assert np.isnan(found.accuracy).all() and np.isnan(found.auc).all()
-    assert found.best() == int(np.argmin(found.mean("rmse")))
-
-
-@pytest.mark.slow
-def test_many_classes():
-    X, y = classes(n=200)
-    found = cross_validate(Matrix(X, y), [0.1, 1.0], 3, **GIVEN)
-    folds = folds_of(Matrix(X, y), 3, 0)
-    for j, C in enumerate((0.1, 1.0)):
-        for fold in range(3):
-            kept = folds.of_rows != fold
-            model = train(Matrix(X[kept], y[kept]), C=C, **GIVEN)
-            right = (dense(X[~kept]) @ model.w.reshape(4, -1).T).argmax(axis=1) == y[~kept]
-            assert found.accuracy[j, fold] == pytest.approx(right.mean(), abs=0.03)
-    assert np.isnan(found.auc).all()
 
 
 def test_as_many_at_once_as_the_memory_allows(tmp_path):
