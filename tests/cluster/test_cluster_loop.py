@@ -13,7 +13,6 @@ from support.training_cases import asked, assert_resumed, make_store, random_row
 from blocksvm.base.errors import InputError
 from blocksvm.cluster import dask
 from blocksvm.cluster.dask import ClusterLost
-from blocksvm.cluster.part import w_of
 from blocksvm.cluster.plan import ClusterPlan
 from blocksvm.problems.certificate import CERTIFIED, REL_GAP
 from blocksvm.store.reader import Store
@@ -161,7 +160,7 @@ def test_problems_that_have_ended_are_left_out_at_the_same_weights(stores):
     totals = []
     for parts in ((part, after), (after,)):
         with job.opened() as answer:
-            totals.append([answer(one, w_of({}, (weights,))) for one in parts][-1].sums["totals"])
+            totals.append([answer(one, weights) for one in parts][-1].sums["totals"])
     np.testing.assert_array_equal(*totals)
 
 
