@@ -19,7 +19,6 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import megabytes
 from blocksvm.base.vectors import as_columns
-from blocksvm.files.paths import connections_of_run
 from blocksvm.kernels.compile import processor
 from blocksvm.model.versions import versions
 from blocksvm.solvers.solver import Solver, State, Task, Visit
@@ -40,14 +39,12 @@ def here() -> dict[str, str]:
 class Job:
     """What all parts of a run have in common.
 
-    key: of this run alone; n_bytes: memory for each thread of a worker; about: as ``here`` has it where the run is;
-    connections: most requests at once for what is an object.
+    key: of this run alone; n_bytes: memory for each thread of a worker; about: as ``here`` has it where the run is.
     """
 
     key: str
     n_bytes: int
     about: dict[str, str] = field(default_factory=here, kw_only=True)
-    connections: int = field(default_factory=connections_of_run, kw_only=True)
 
     def opened(self) -> AbstractContextManager[Callable[[Any, np.ndarray | None], Any]]:
         """What answers to a part at a w; InputError where this thread cannot take part."""
@@ -62,7 +59,7 @@ class StoreJob(Job):
     fingerprint: str
 
     def store(self) -> Store:
-        store = Store(self.path, self.connections)
+        store = Store(self.path)
         if store.fingerprint != self.fingerprint:
             store.close()
             raise InputError(f"{store.path}: is another store than the one that this run reads")

@@ -13,7 +13,7 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_of
 from blocksvm.base.threads import n_processors
-from blocksvm.files.paths import Location, ObjectUrl, connections_of, location
+from blocksvm.files.paths import Location, ObjectUrl, location
 from blocksvm.sources.block import WORD_BYTES, Arena, Block
 from blocksvm.sources.source import ChunkTable, Source, largest_chunk_bytes
 from blocksvm.store import codec
@@ -97,16 +97,14 @@ IDS_AT_ONCE = 1 << 22  # that are compared with each other in memory
 class Store(Source):
     """A store opened for reading.  ``close`` it, or use it in a ``with`` statement.
 
-    path: of a file, or the URL of an object, of which ``connections`` is the most requests at once (None: as this run
-    has it).  Raises InputError where the file is not a store, is of another version, or is damaged.
+    path: of a file, or the URL of an object.  Raises InputError where the file is not a store, is of another version,
+    or is damaged.
     """
 
     numbered = False  # a row's number is its position in the store, not what its record says
 
-    def __init__(self, path: str | Location, connections: int | None = None):
+    def __init__(self, path: str | Location):
         self.path = location(path)
-        if connections is not None and isinstance(self.path, ObjectUrl):
-            self.path = self.path.anew(connections)
         self.file = open_hdf5(self.path, "store")
         self.is_open = False
         self.owner: Store | None = None  # of the file, where this is a reader of another store object
@@ -257,12 +255,12 @@ class Store(Source):
         return block
 
     def _runs(self, chunks: list[int], n_rows: np.ndarray, sizes: np.ndarray) -> list[tuple]:
-        """Consecutive chunks with their position in a block, as ``SharedWork`` takes them."""
+        """Runs with their position in a block, as ``SharedWork`` takes them."""
         rows, positions = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(sizes)).tolist()
         runs, start = [], 0
-        for run, ahead in self.bytes.runs(chunks, len(self.decoders)):
-            stop = start + len(run)
-            runs.append((run, rows[start], positions[start], positions[stop], ahead))
+        for run in self.bytes.runs(chunks, len(self.decoders)):
+            stop = start + len(run.chunks)
+            runs.append((run, rows[start], positions[start], positions[stop]))
             start = stop
         return runs
 
@@ -364,14 +362,13 @@ def check_tables(chunks: np.ndarray, meta: StoreMeta) -> None:
         raise ValueError("the table of chunks contradicts the description")
 
 
-def open_store(path: str | Location, *, connections: int | None = None) -> Store:
+def open_store(path: str | Location) -> Store:
     """Open a store made by ``blocksvm split``; a context manager.
 
-    path: of a file, or the URL of an object (s3://, gs://, az://, https://), of which connections is the most requests
-    at once (64).
+    path: of a file, or the URL of an object (s3://, gs://, az://, https://).
 
         >>> with blocksvm.open_store("rows.h5") as store:
         ...     print(store.n_samples, store.n_features, store.labels.values)
         60 4 (-1.0, 1.0)
     """
-    return Store(path, connections_of({"connections": connections}))
+    return Store(path)
