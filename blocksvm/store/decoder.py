@@ -7,7 +7,6 @@ trains.  Everything is verified against its checksum and checked before a kernel
 from __future__ import annotations
 
 import os
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -150,50 +149,6 @@ class DiskRun(Run):
         for chunk in self.ahead:
             for start, stop in self.of.spans_of(chunk):
                 os.posix_fadvise(self.of.descriptor, start, stop - start, os.POSIX_FADV_WILLNEED)
-
-
-class SharedWork:
-    """The runs of chunks that make one block, handed out one after the other to every thread that asks.
-
-    runs: (run, row, element, end), as ``Decoder.decode`` takes them: each knows its out beforehand, so that the block
-    is the same whichever thread decodes a chunk.
-    """
-
-    def __init__(self, block: Block, runs: list[tuple]):
-        self.block, self.runs = block, runs
-        self.n_assigned = 0
-        self.working = 0
-        self.failed: tuple[int, BaseException] | None = None
-        self.changed = threading.Condition()
-
-    def take_part(self, decoder: Decoder) -> None:
-        """Decode runs until none is left, or one has failed."""
-        with self.changed:
-            self.working += 1
-        try:
-            while True:
-                with self.changed:
-                    number = self.n_assigned
-                    if number == len(self.runs) or self.failed is not None:
-                        return
-                    self.n_assigned += 1
-                try:
-                    decoder.decode(self.block, *self.runs[number])
-                except BaseException as error:
-                    with self.changed:
-                        if self.failed is None or number < self.failed[0]:
-                            self.failed = number, error
-        finally:
-            with self.changed:
-                self.working -= 1
-                self.changed.notify_all()
-
-    def finish(self) -> None:
-        """Wait for the others; raises what went wrong first in the order of the runs."""
-        with self.changed:
-            self.changed.wait_for(lambda: self.working == 0)
-        if self.failed is not None:
-            raise self.failed[1]
 
 
 class Decoder:
