@@ -126,7 +126,7 @@ class Store(Source):
 
             return RemoteBytes(self.path.remote, lambda chunk: self.parts.spans(chunk))
         # the very file that HDF5 has opened
-        return DiskBytes(self.path, os.dup(self.file.id.get_vfd_handle()), lambda chunk: self.parts.spans(chunk))
+        return DiskBytes(self.path, os.dup(self.file.id.get_vfd_handle()))
 
     def _start_decoders(self, most: int) -> None:
         self.decoders = [Decoder(self) for _ in range(max(1, min(most, n_processors())))]
