@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from itertools import chain, islice
 from multiprocessing import resource_tracker
 from time import monotonic
 from typing import Any
@@ -142,7 +143,7 @@ class Parts:
     def __init__(self, cluster: Cluster, job: Job, most: int):
         self.cluster, self.most = cluster, most
         self.job = cluster.keep(job)
-        self.to_come: deque[tuple[Callable[[], Any], tuple]] = deque()
+        self.to_come: Iterator[tuple[Any, tuple]] = iter(())
         self.under_way: deque[Future] = deque()
         self.traffic = Traffic()
         self.whole: np.ndarray | None = None
@@ -164,21 +165,19 @@ class Parts:
         self.traffic.bytes_sent += w.nbytes
         return (self.sent,)
 
-    def want(self, parts: Iterable[Callable[[], Any]], version: tuple = ()) -> None:
-        """Have parts made, at this w, each of which is built when there is room for it."""
-        self.to_come.extend((build, version) for build in parts)
+    def want(self, parts: Iterable, version: tuple = ()) -> None:
+        """Have parts made, at this w, each of which is taken when there is room for it."""
+        self.to_come = chain(self.to_come, ((part, version) for part in parts))
         self._send()
 
     def forget(self) -> None:
         """Want nothing any more of what is under way."""
-        self.to_come.clear()
+        self.to_come = iter(())
         while self.under_way:
             self.under_way.popleft().cancel()
 
     def _send(self) -> None:
-        while self.to_come and len(self.under_way) < self.most:
-            build, version = self.to_come.popleft()
-            part = build()
+        for part, version in islice(self.to_come, max(0, self.most - len(self.under_way))):
             self.traffic.bytes_sent += size_of(part)
             self.under_way.append(self.cluster.submit(make, self.job, part, *version))
 

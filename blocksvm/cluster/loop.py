@@ -20,7 +20,6 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from uuid import uuid4
 
 import numpy as np
@@ -123,7 +122,7 @@ class SummingLoop(ClusterLoop):
         state, parts, left = self.state, self.parts, blocks[self.progress.visit :]
         parts.forget()
         given = {"figures": state["figures"].copy()}
-        parts.want((partial(TrainingPart, some, given) for some in left), parts.version(state["trial"]))
+        parts.want((TrainingPart(some, given) for some in left), parts.version(state["trial"]))
         for chunks in left:
             answer, began = self.next_answer(chunks), time.perf_counter()
             for name, part in answer.sums.items():
@@ -218,7 +217,7 @@ class ScreeningLoop(ClusterLoop):
         if parts:
             least = float(self.state[LEAST][0])
             self.parts.want(
-                (partial(self._part, some, least, certifies=False) for some in parts),
+                (self._part(some, least, certifies=False) for some in parts),
                 self.parts.version(self.state[name]),
             )
 
@@ -309,7 +308,7 @@ class ScreeningLoop(ClusterLoop):
         least = math.inf if working_set is None else working_set.least
         blocks = self.following()
         self.parts.want(
-            (partial(self._part, some, least, certifies=True) for some in blocks), self.parts.version(self.state["w"])
+            (self._part(some, least, certifies=True) for some in blocks), self.parts.version(self.state["w"])
         )
         for chunks in blocks:
             try:

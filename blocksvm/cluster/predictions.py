@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from uuid import uuid4
 
 import numpy as np
@@ -74,7 +73,7 @@ def scoring_by(cluster: Cluster, scorer: StoreScorer, model: str, options: dict,
 
         def score_chunks(chunks: Sequence[int], low: int, high: int, take: Callable[[ScoredRows], None]) -> None:
             some = cut(np.array(chunks), sizes, part)
-            parts.want(partial(ScoringPart, these, low, high) for these in some)
+            parts.want(ScoringPart(these, low, high) for these in some)
             for _ in some:
                 for rows in parts.take():
                     take(rows)
