@@ -299,6 +299,7 @@ class ScreeningLoop(ClusterLoop):
             self.save()
         self.certifying = True
         self.parts.forget()
+        self.state[AHEAD][:] = self.state["w"]
         left_out = self.state[LEFT_OUT]  # in its sums, too, a row of the set counts, but is not sent
         if working_set is not None:
             left_out[:] = False
