@@ -23,19 +23,34 @@ ANSWERS = 1 / 4  # of the memory that is left, at most, for scores that have com
 
 
 @dataclass(frozen=True)
-class ScoringJob(StoreJob):
-    """model: the path that all see, or an object's URL; made: its fingerprint; options: of a ``StoreScorer``."""
+class ModelFile:
+    """path: which all see, or an object's URL."""
 
-    model: str
-    made: str
+    path: str
+    fingerprint: str
+
+    @classmethod
+    def at(cls, path: str) -> ModelFile:
+        name = absolute_name(path)
+        return cls(name, fingerprint_of(name))
+
+    def check(self) -> None:
+        if not location(self.path).is_file() or fingerprint_of(self.path) != self.fingerprint:
+            raise InputError(f"{self.path}: is not there, or is another model than the one that predicts")
+
+
+@dataclass(frozen=True)
+class ScoringJob(StoreJob):
+    """options: of a ``StoreScorer``."""
+
+    model: ModelFile
     options: dict
 
     @contextmanager
     def opened(self) -> Iterator[Callable]:
-        if not location(self.model).is_file() or fingerprint_of(self.model) != self.made:
-            raise InputError(f"{self.model}: is not there, or is another model than the one that predicts")
+        self.model.check()
         with self.store() as store:
-            scorer = StoreScorer(self.model, store.path, self.n_bytes, **self.options)
+            scorer = StoreScorer(self.model.path, store.path, self.n_bytes, **self.options)
             with scorer.by_threads(store) as score_chunks:
 
                 def answer(part: ScoringPart, w: None) -> list[ScoredRows]:
@@ -64,10 +79,8 @@ def scoring_by(cluster: Cluster, scorer: StoreScorer, model: str, options: dict,
     largest = part + int(sizes.max())
     most = max(2, min(MOST_UNDER_WAY, answers // largest))
     scorer.budget.take("answers of workers", NUMBER * most * largest)
-    paths = absolute_name(store.path), absolute_name(model)
-    job = ScoringJob(
-        uuid4().hex, scorer.budget.total, paths[0], store.fingerprint, paths[1], fingerprint_of(paths[1]), options
-    )
+    made_by, path = ModelFile.at(model), absolute_name(store.path)
+    job = ScoringJob(uuid4().hex, scorer.budget.total, path, store.fingerprint, made_by, options)
     with cluster.opened():
         parts = Parts(cluster, job, most)
 

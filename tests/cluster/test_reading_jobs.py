@@ -1,6 +1,5 @@
 """Predictions by workers: as one process has them, bit by bit and sentence by sentence."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,8 +11,7 @@ from support.training_cases import make_store, random_rows
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.part import size_of
-from blocksvm.cluster.predictions import ScoringJob, ScoringPart, scoring_by
-from blocksvm.formats.file_reader import fingerprint_of
+from blocksvm.cluster.predictions import ModelFile, ScoringJob, ScoringPart, scoring_by
 from blocksvm.model.scoring import StoreScorer
 from blocksvm.store.reader import Store, open_store
 
@@ -77,19 +75,19 @@ def test_answers_are_counted_against_the_memory(trained):
 def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
     path, model = trained
     with Store(path) as store:
-        job = ScoringJob("k", MEMORY, str(path), store.fingerprint, model, fingerprint_of(model), {})
+        job = ScoringJob("k", MEMORY, str(path), store.fingerprint, ModelFile.at(model), {})
         with job.opened() as scored:
             answer = scored(ScoringPart(np.arange(len(store.chunks)), low=0, high=100), None)
         assert sum(len(rows.source) for rows in answer) == 100 and size_of(answer) > 100 * (8 + 8)
-        for change in ({"made": "0"}, {"model": str(tmp_path / "none.h5")}):
+        for name, other in ((model, "0"), (str(tmp_path / "none.h5"), ModelFile.at(model).fingerprint)):
             with pytest.raises(InputError, match="is not there, or is another model"):
-                replace(job, **change).opened().__enter__()
+                ScoringJob("k", MEMORY, str(path), store.fingerprint, ModelFile(name, other), {}).opened().__enter__()
 
 
 def test_another_store_of_that_name_is_refused(trained, tmp_path):
     (path, model), other = trained, make_store(tmp_path, *random_rows(n=90, d=40, seed=7), "other", 128)
     with Store(path) as store:
-        job = ScoringJob("k", MEMORY, str(other), store.fingerprint, model, fingerprint_of(model), {})
+        job = ScoringJob("k", MEMORY, str(other), store.fingerprint, ModelFile.at(model), {})
         with pytest.raises(InputError, match=r"other.h5: is another store"):
             job.opened().__enter__()
 
