@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from blocksvm.model.scoring import Scorer, Scores
 
 LABELS_SHOWN = 10
-OF_STORES = "--cluster: its workers score a store; give one, and a file for its predictions"
 WRITTEN = (
     Setting("scores", "write decision values instead of labels, one a class", False, bool),
     Setting("probabilities", "write the probability of each label, in rising order of the labels (for models of the "
@@ -141,18 +140,23 @@ def write_beside(options, description, link) -> int:
     reading = {name: value for name, value in settings.items() if value is not None}
     reading |= {"format": options.format, "skip_bad": options.skip_bad}
     shards = Shards(options.output, options.inputs, options.model, wanted, reading, options.overwrite)
-    if cluster_of(options) is not None:
-        raise InputError(OF_STORES)
-    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, keep=options.keep,
-                       n_jobs=n_threads(options.threads), skip_bad=options.skip_bad)  # fmt: skip
+    cluster, threads = cluster_and_threads(options)
+    more = {"format": options.format, "options": settings, "keep": options.keep, "skip_bad": options.skip_bad}
+    scorer = scorer_of(options.model, options.inputs, options.memory, n_jobs=threads, **more)
     if not isinstance(scorer, TextScorer):
         raise InputError(
             f"{options.input}: is a store, without the columns of its text; name a file for its predictions"
         )
     scorer.budget.take("output", OUTPUT_SHARE * options.memory)
     measures, line = measures_of(scorer.model, link, scorer.budget), Line(sys.stderr, options.quiet)
+    if cluster is None:
+        pieces = shards.score(scorer, results, measures)
+    else:
+        from blocksvm.cluster.predictions import files_by
+
+        pieces = files_by(cluster, shards, options.model, scorer, measures, more)
     written = 0
-    for name, selected in shards.score(scorer, results, measures):
+    for name, selected in pieces:
         written += selected
         line.show(f"{name}: {measures.rows:,} rows scored, {written:,} written")
     line.close()
@@ -179,11 +183,7 @@ def scorer_for(options, description, link) -> tuple[Scorer, Iterator[Scores]]:
     from blocksvm.model.scoring import StoreScorer, scorer_of
 
     settings = chosen_values(options, all_choices(), PREDICTED)
-    cluster, threads = cluster_of(options), 1
-    if cluster is None:
-        threads = n_threads(options.threads)
-    elif options.threads is not None:
-        raise InputError("--threads: workers have as many as their cluster gives them; leave it out")
+    cluster, threads = cluster_and_threads(options)
     by_values = options.scores or len(description.labels) in (0, 2) or description.multilabel or link is not None
     more = {"with_values": by_values, "explain": options.explain}
     scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads,
@@ -191,10 +191,20 @@ def scorer_for(options, description, link) -> tuple[Scorer, Iterator[Scores]]:
     if cluster is None:
         return scorer, scorer.scores()
     if not isinstance(scorer, StoreScorer):
-        raise InputError(OF_STORES)
+        raise InputError("--cluster: its workers score a store, or files into a folder; give one, as scores/")
     from blocksvm.cluster.predictions import scoring_by
 
     return scorer, scorer.scores(partial(scoring_by, cluster, scorer, options.model, more))
+
+
+def cluster_and_threads(options):
+    """(the cluster that options name or None, threads of this process)"""
+    cluster = cluster_of(options)
+    if cluster is None:
+        return None, n_threads(options.threads)
+    if options.threads is not None:
+        raise InputError("--threads: workers have as many as their cluster gives them; leave it out")
+    return cluster, 1
 
 
 def write_predictions(options, output, pieces: Iterator[Scores], scorer, measures, link) -> None:

@@ -1,24 +1,32 @@
-"""Predictions by workers: of the chunks of a store, whose scores come back."""
+"""Predictions by workers: the chunks of a store, whose scores come back, or whole files, whose scores they write."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.dask import Cluster, Parts
-from blocksvm.cluster.part import StoreJob
+from blocksvm.cluster.part import Job, StoreJob
 from blocksvm.cluster.plan import LARGEST_PART, MOST_UNDER_WAY, cut, part_size
+from blocksvm.files.output import scratch_folder, sync_folder
 from blocksvm.files.paths import absolute_name, location
 from blocksvm.formats.file_reader import fingerprint_of
-from blocksvm.model.scoring import ScoreChunks, ScoredRows, StoreScorer
+from blocksvm.model.measures import RANK_BYTES, Measures, measures_of, merge
+from blocksvm.model.probabilities import known_link
+from blocksvm.model.scoring import ScoreChunks, ScoredRows, StoreScorer, TextScorer, scorer_of
+from blocksvm.model.shards import OUTPUT_SHARE, Results, Shards, Wanted, written
 from blocksvm.store.reader import Store
 
-NUMBER = 8  # bytes
+NUMBER, SMALL = 8, 1 << 20  # bytes, of measures but for the ROC curve
 ANSWERS = 1 / 4  # of the memory that is left, at most, for scores that have come
 
 
@@ -70,6 +78,54 @@ class ScoringPart:
     high: int
 
 
+@dataclass(frozen=True)
+class FilesJob(Job):
+    """options: of ``scorer_of``; wanted: of each row."""
+
+    model: ModelFile
+    options: dict
+    wanted: Wanted
+
+    @contextmanager
+    def opened(self) -> Iterator[Callable]:
+        self.model.check()
+        yield self.counted
+
+    def counted(self, part: tuple[str, str], w: None) -> Counted:
+        """part: (the input's name, its file of scores); whoever asks has looked whether that may be replaced."""
+        (name, path), notes = part, list[str]()
+        scorer = scorer_of(self.model.path, [name], self.n_bytes, **self.options)
+        scorer.budget.take("output", OUTPUT_SHARE * self.n_bytes)
+        link = known_link(scorer.description)
+        results = Results(self.wanted, scorer.description.labels, link)
+        measures = measures_of(scorer.model, link, scorer.budget)
+        target = location(path)
+        # a worker that has stopped may hold the name under which the file is written
+        with scratch_folder(target.parent) if isinstance(target, Path) else nullcontext() as apart:
+            file = target if apart is None else apart / target.name
+            selected = sum(written(scorer, name, file, True, results, measures, notes))
+            if apart is not None:
+                os.replace(file, os.path.realpath(target))
+                sync_folder(target.parent, target)
+        coverage = scorer.coverage
+        return Counted(measures, selected, scorer.empty, coverage.entries, coverage.unknown, coverage.notes + notes)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What the rows of a file have shown: measures, how many were selected, and what the scorer tells of them."""
+
+    measures: Any
+    selected: int
+    empty: int
+    entries: int | None
+    unknown: int
+    notes: list[str]
+
+
+# -- of the process that predicts --------------------------------------------------------------------------------------
+
+
 @contextmanager
 def scoring_by(cluster: Cluster, scorer: StoreScorer, model: str, options: dict, store: Store) -> Iterator[ScoreChunks]:
     """What ``StoreScorer.scores`` takes to have chunks scored by workers; options: those that made the scorer."""
@@ -92,3 +148,26 @@ def scoring_by(cluster: Cluster, scorer: StoreScorer, model: str, options: dict,
                     take(rows)
 
         yield score_chunks
+
+
+def files_by(
+    cluster: Cluster, shards: Shards, model: str, scorer: TextScorer, measures: Measures, options: dict
+) -> Iterator[tuple[str, int]]:
+    """As ``Shards.score`` has them, of whole files that workers write; options: those that made the scorer."""
+    job = FilesJob(uuid4().hex, scorer.budget.total, ModelFile.at(model), options, shards.wanted)
+    shards.begun()
+    with cluster.opened():
+        each = 2 * RANK_BYTES if getattr(measures, "curve", None) else SMALL
+        most = max(1, min(MOST_UNDER_WAY, scorer.budget.left // each))
+        scorer.budget.take("answers of workers", min(scorer.budget.left, most * each))
+        parts = Parts(cluster, job, most)
+        names = {name: absolute_name(path) for name, path in shards.outputs.items() if name not in shards.done}
+        parts.want(partial(tuple, (absolute_name(name), path)) for name, path in names.items())
+        for name, _, _ in shards.files():
+            counted = parts.take()
+            merge(measures, counted.measures)
+            if counted.entries is not None:
+                scorer.coverage.count(counted.entries, counted.unknown)
+            scorer.empty += counted.empty
+            scorer.coverage.notes += [f"{name}: {note.removeprefix(f'{name}: ')}" for note in counted.notes]
+            yield name, counted.selected

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,28 @@ EPSILON = float(np.finfo(np.float64).eps)  # probabilities are this far from 0 a
 RANK_BITS = 20
 RANK_BYTES = 2 * 8 << RANK_BITS
 RANK_ERROR = 5e-5  # of the area under the curve: a larger one is shown
+# what merge does not add up
+SETTLED = ("labels", "costs", "link", "bits", "tops", "position", "ranks", "mean", "scatter", "with_target")
+
+
+def merge(mine: Any, others: Any) -> None:
+    """Add to measures what others of the same kind have counted; what one of them lacks is left out."""
+    if isinstance(mine, RealMeasures):
+        mine.join(others.with_target, others.mean, others.scatter)
+    for name, theirs in vars(others).items():
+        own = getattr(mine, name)
+        if name in SETTLED:
+            continue
+        if own is None or theirs is None:
+            setattr(mine, name, None)
+        elif isinstance(theirs, set):
+            own |= theirs
+        elif isinstance(theirs, dict):
+            own.update({key: own[key] + number for key, number in theirs.items()})
+        elif isinstance(theirs, (int, float, np.ndarray)):
+            setattr(mine, name, own + theirs)
+        else:
+            merge(own, theirs)
 
 
 def measures_of(model: Model, link: Callable | None, budget: Budget) -> Measures:
@@ -62,11 +85,15 @@ class RealMeasures:
         errors = scores.values[there] - targets
         self.squared += float(errors @ errors)
         self.absolute += float(np.abs(errors).sum())
-        mean, total = float(targets.mean()), self.with_target + n  # after Chan, Golub, LeVeque, 1979
-        moved = mean - self.mean
-        self.scatter += float(np.square(targets - mean).sum()) + moved * moved * self.with_target * n / total
+        mean = float(targets.mean())
+        self.join(n, mean, float(np.square(targets - mean).sum()))
+
+    def join(self, n: int, mean: float, scatter: float) -> None:
+        """More targets (Chan, Golub, LeVeque, 1979)."""
+        moved, total = mean - self.mean, max(1, self.with_target + n)
+        self.scatter += scatter + moved * moved * self.with_target * n / total
         self.mean += moved * n / total
-        self.with_target = total
+        self.with_target += n
 
     def figures(self) -> dict[str, float]:
         n = self.with_target

@@ -312,7 +312,7 @@ class Shards:
         if len(set(map(str, self.outputs.values()))) < len(inputs):
             twice = next(one for one in inputs if sum(os.path.basename(one) == os.path.basename(b) for b in inputs) > 1)
             raise InputError(f"{twice}: another input has this name, too; score them into folders of their own")
-        self.list = self._beside(LIST)
+        self.list, self.states = self._beside(LIST), dict[str, list]()
         if "-" in inputs:
             raise InputError("-: standard input has no name for its scores in a folder; name a file")
         made_by = {"model": fingerprint_of(model), "wanted": msgspec.to_builtins(wanted), "reading": dict(reading)}
@@ -331,7 +331,7 @@ class Shards:
         shards = self.known["shards"]
         there = [name for name, path in self.outputs.items() if name in shards and path.is_file()]
         self.done = [name for name in there if self._state(name) == shards[name]]
-        self.replaced = list(self.outputs) if overwrite else there
+        self.replaced = list(self.outputs) if overwrite else [*there, *self.known.get("begun", [])]
         for name, path in self.outputs.items():
             if name not in self.done:
                 check_output(path, name in self.replaced, "shard")
@@ -353,23 +353,39 @@ class Shards:
         next one is asked for."""
         for name, path in self.outputs.items():
             if name not in self.done:
-                state = self._state(name)
+                state = self.states.get(name) or self._state(name)
                 yield name, path, name in self.replaced
                 self.known["shards"][name] = state
                 write_json(self.list, self.known, overwrite=True)
 
+    def begun(self) -> None:
+        """Others write the files: those of a run that ends before it knows of them may be replaced."""
+        self.states = {name: self._state(name) for name in self.outputs if name not in self.done}
+        self.known["begun"] = sorted({*self.known.get("begun", []), *self.states})
+        write_json(self.list, self.known, overwrite=True)
+
     def score(self, scorer: TextScorer, results: Results, measures: Measures) -> Iterator[tuple[str, int]]:
         """(input, how many more of its rows were selected), piece by piece, as they are written and counted."""
-        memory, notes = scorer.budget.total, list[str]()
+        notes: list[str] = []
         for name, path, again in self.files():
-            pieces = scorer.scores([name])
-            first = next(pieces)
-            with opened(path, scorer.format, results, scorer.keep, memory, again) as file:
-                for scores in chain([first], pieces):
-                    columns, selected = results.columns(scores)
-                    file.write(scores.kept, columns, selected)
-                    measures.count(scores)
-                    yield name, int(selected.sum())
-            for key in sorted(file.unseen):
-                notes.append(f"{name}: no object has the key {key}, which {option('keep')} names")
+            for selected in written(scorer, name, path, again, results, measures, notes):
+                yield name, selected
         scorer.coverage.notes += notes
+
+
+def written(
+    scorer: TextScorer, name: str, path: Location, again: bool, results: Results, measures: Measures, notes: list[str]
+) -> Iterator[int]:
+    """Write the scores of an input's rows, and count them; how many were selected, piece by piece.  notes: gains a
+    sentence on a key that no object had."""
+    memory = scorer.budget.total
+    pieces = scorer.scores([name])
+    first = next(pieces)
+    with opened(path, scorer.format, results, scorer.keep, memory, again) as file:
+        for scores in chain([first], pieces):
+            columns, selected = results.columns(scores)
+            file.write(scores.kept, columns, selected)
+            measures.count(scores)
+            yield int(selected.sum())
+    for key in sorted(file.unseen):
+        notes.append(f"{name}: no object has the key {key}, which {option('keep')} names")

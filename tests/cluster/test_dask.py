@@ -170,6 +170,14 @@ def test_the_commands_at_an_address(cluster, store, tmp_path, succeeds, refusal)
     for name, more in (("here", ()), ("there", place)):
         succeeds(blocksvm.predict.main, model, store, tmp_path / name, *more)
     assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
+    texts = [tmp_path / f"{k}.svm" for k in range(3)]
+    for k, text in enumerate(texts):
+        text.write_text("".join(f"{1 - 2 * (i % 2)} {1 + (i + k) % 30}:1\n" for i in range(100 + k)))
+    for name, more in (("files-here/", ()), ("files-there/", place)):
+        succeeds(blocksvm.predict.main, model, *texts, f"{tmp_path}/{name}", *more)
+    for text in texts:
+        files = [(tmp_path / name / text.name).read_bytes() for name in ("files-here", "files-there")]
+        assert files[0] == files[1] and files[0].count(b"\n") >= 100
     data = bytearray(store.read_bytes())
     with Store(store) as rows:
         parts = rows.parts.records

@@ -103,7 +103,7 @@ def test_what_cannot_be_is_refused(trained, tmp_path, refusal):
         (
             predict,
             [model, str(text), "--cluster", "local:2"],
-            "--cluster: its workers score a store",
+            "--cluster: its workers score a store, or files into a folder",
         ),
         (predict, [model, store, "--cluster", "local:2", "--threads", "2"], "--threads: workers have as many"),
         (predict, [model, store, "--security", "a", "b", "c"], "--security: is for --cluster"),

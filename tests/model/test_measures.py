@@ -10,7 +10,7 @@ from support.training_cases import make_store, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.model.measures import ClassMeasures, Probabilities, RealMeasures
+from blocksvm.model.measures import ClassMeasures, Probabilities, RealMeasures, SetMeasures, merge
 from blocksvm.model.model_file import load_model
 from blocksvm.model.probabilities import each, logistic, one_of_several
 from blocksvm.model.scoring import Scores
@@ -206,3 +206,35 @@ def test_probabilities_that_vanish_together():
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     assert found.argmax(axis=1).tolist() == [0, 0]
     assert each(values, logistic)[1].tolist() == [1.0, pytest.approx(0.0, abs=1e-300), 0.5]
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes", "sets"])
+def test_merged_measures_are_those_of_all_rows(kind):
+    """As counted by one: what has been added up exactly, the others to rounding."""
+    random = np.random.default_rng(3)
+    if kind == "numbers":
+        make = RealMeasures
+        pieces = [Scores(random.normal(size=n), np.zeros(n, int), random.normal(1.0, 2.0, n)) for n in (40, 7)]
+    elif kind == "classes":
+        make, values = lambda: ClassMeasures((-1.0, 1.0), logistic), [random.normal(size=n) for n in (40, 7)]
+        pieces = [Scores(z, (z > 0).astype(int), random.choice([-1.0, 1.0, 3.0], len(z))) for z in values]
+    else:
+        make = lambda: SetMeasures(("a", "b", "c", "d"))  # noqa: E731
+        pieces = []
+        for n in (40, 7):
+            labels = np.empty(n, object)
+            labels[:] = [("a", "d") if i % 3 else ("b",) for i in range(n)]
+            pieces.append(Scores(random.normal(size=(n, 4)), np.zeros(n, int), labels))
+    whole, parts = make(), [make(), make()]
+    for piece, part in zip(pieces, parts, strict=True):
+        whole.count(piece)
+        part.count(piece)
+    merge(*parts)
+    assert parts[0].rows == whole.rows == 47
+    assert parts[0].figures() == pytest.approx(whole.figures(), rel=1e-12) and len(whole.figures()) >= 3
+
+
+def test_what_one_of_two_has_not_counted_is_left_out():
+    mine, others = ClassMeasures((-1.0, 1.0)), ClassMeasures((-1.0, 1.0), ranked=False)
+    merge(mine, others)
+    assert mine.curve is None

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from support.thread_cluster import ThreadCluster
 
 from blocksvm.api.fit import fit
 from blocksvm.conversion.convert import SplitSettings, split_rows
@@ -203,3 +204,25 @@ def test_what_is_refused(corpus, models, tmp_path, refusal):
     bad.write_text('{"text": "good"}\n{"text": 5}\n')
     assert f"{bad}:2: " in refusal(predict, models["three"], bad, out)
     assert not (tmp_path / "out" / "bad.jsonl").exists()
+
+
+def test_workers_write_the_same_files_and_count_the_same(corpus, models, tmp_path, succeeds, monkeypatch):
+    """And what a run wrote that ended before it knew may be replaced."""
+    folder, _ = corpus
+    inputs = sorted(path for path in (folder / "in").iterdir() if path.suffix != ".ft")
+    words = "--text", "text", "--label", "label", "--keep", "id", "--json"
+    here, there = tmp_path / "here", tmp_path / "there"
+    alone = json.loads(succeeds(predict, models["two"], *inputs, f"{here}/", *words).out)
+    monkeypatch.setattr("blocksvm.predict.cluster_of", lambda options: ThreadCluster(3))
+    there.mkdir()
+    (there / shards.LIST).write_bytes((here / shards.LIST).read_bytes())
+    known = json.loads((there / shards.LIST).read_text())
+    (there / shards.LIST).write_text(json.dumps(known | {"shards": {}, "begun": [str(folder / "in" / "c.csv")]}))
+    (there / "c.csv").write_text("half of it")
+    shared = json.loads(succeeds(predict, models["two"], *inputs, f"{there}/", *words).out)
+    assert {name for name in alone if alone[name] != shared[name]} <= {"output", "log_loss", "brier", "notes"}
+    assert shared["log_loss"] == pytest.approx(alone["log_loss"]) and shared["rows"] == 360
+    names = {path.name for path in here.iterdir()} - {shards.LIST}
+    assert names == {path.name for path in there.iterdir()} - {shards.LIST} and len(names) == 4
+    assert all((there / name).read_bytes() == (here / name).read_bytes() for name in names)
+    assert json.loads(succeeds(predict, models["two"], *inputs, f"{there}/", *words).out)["files_before"] == 4
