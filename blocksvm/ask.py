@@ -13,7 +13,6 @@ from blocksvm.cli.options import (
     OVERWRITE,
     THREADS,
     add_inputs,
-    add_objects,
     add_settings,
     chosen_values,
     json_of,
@@ -43,7 +42,6 @@ def parser() -> Parser:
     add_settings(p, "where the pool is written otherwise than the training data", all_choices(), PREDICTED)
     p.add("what to write", json_of("the rows and their margins"), OVERWRITE)
     p.add("the machine", MEMORY, THREADS)
-    add_objects(p)
     return p
 
 

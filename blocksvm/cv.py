@@ -14,7 +14,6 @@ from blocksvm.cli.options import (
     OVERWRITE,
     THREADS,
     UNCONVERGED,
-    add_objects,
     add_settings,
     chosen_values,
     cluster_of,
@@ -60,7 +59,6 @@ def parser() -> Parser:
     add_settings(p, "the runs", RUN_SETTINGS)
     p.add("the machine", THREADS)
     p.add("a cluster, whose workers read the store", *CLUSTER)
-    add_objects(p)
     p.add("what to write", SELECT, REFIT, json_of("all figures"), FIGURE, OVERWRITE)
     return p
 

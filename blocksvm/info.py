@@ -7,7 +7,7 @@ import sys
 from blocksvm.base.errors import InputError, printable
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run
-from blocksvm.cli.options import OVERWRITE, add_objects, json_of
+from blocksvm.cli.options import OVERWRITE, json_of
 from blocksvm.cli.outputs import emit_json, outputs_of
 from blocksvm.files.paths import location
 
@@ -19,7 +19,6 @@ def parser() -> Parser:
     p = Parser("info", "Describe a store, a model or a checkpoint.")
     p.add_argument("file", metavar="FILE.h5", help="a store, a model or a checkpoint")
     p.add("what to show", VERIFY, TOP, json_of("the description"), OVERWRITE)
-    add_objects(p)
     return p
 
 

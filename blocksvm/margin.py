@@ -12,7 +12,6 @@ from blocksvm.cli.options import (
     FIGURE,
     OVERWRITE,
     UNCONVERGED,
-    add_objects,
     add_settings,
     chosen_values,
     json_of,
@@ -44,7 +43,6 @@ def parser() -> Parser:
     )  # fmt: skip
     p.add_argument("store", metavar="STORE.h5", help="a store of two classes")
     add_settings(p, "settings", MARGIN_SETTINGS)
-    add_objects(p)
     p.add("temporary files", replace(TEMP, help="folder for temporary files (default: the system's)"))
     p.add("what to write", json_of("all figures"), FIGURE, SUPPORT_VECTORS, OVERWRITE)
     return p

@@ -17,7 +17,6 @@ from blocksvm.cli.options import (
     OVERWRITE,
     THREADS,
     add_inputs,
-    add_objects,
     add_settings,
     chosen_values,
     cluster_of,
@@ -79,7 +78,6 @@ def parser() -> Parser:
     p.add("the model", LOSS)
     p.add("the machine", MEMORY, THREADS)
     p.add("a cluster, whose workers score a store", *CLUSTER)
-    add_objects(p)
     return p
 
 

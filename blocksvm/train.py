@@ -15,7 +15,6 @@ from blocksvm.cli.options import (
     SOLVER_WORDS,
     THREADS,
     UNCONVERGED,
-    add_objects,
     add_settings,
     chosen_values,
     json_of,
@@ -75,7 +74,6 @@ def parser(solver: str, settings: Settings) -> Parser:
     add_settings(p, "the run", RUN_SETTINGS, METHOD)
     p.add("the machine", THREADS)
     p.add("a cluster, whose workers read the store", *CLUSTER)
-    add_objects(p)
     add_settings(p, "when to stop", RUN_SETTINGS, END)
     p.add("starting, watching, resuming", *STARTING, *CHECKPOINT, json_of("the result of the run"), OVERWRITE)
     return p

@@ -24,7 +24,7 @@ from blocksvm.base.settings import Setting
 from blocksvm.base.user_code import by_user, no_user_locations
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.cli.standard import OutputClosed, standard_streams
-from blocksvm.files.paths import arguments_without_secrets, one_run, use_connections
+from blocksvm.files.paths import arguments_without_secrets, one_run
 
 # That a thread may run Python code while another wants to: a thread that reads blocks asks for its turn several times a
 # chunk, and with Python's 5 ms it was held up for ten times as long as its work takes.
@@ -100,8 +100,6 @@ class Parser(argparse.ArgumentParser):
             value = setting.default if value is None and defaults else setting.checked(value)
             setattr(parsed, setting.name, value)
         show_with((lambda sentence: None) if parsed.quiet else partial(print, file=sys.stderr))
-        if hasattr(parsed, "connections"):
-            use_connections(vars(parsed))
         if hasattr(parsed, "memory") and not parsed.quiet:
             warn_of_memory(self.memory.checked(self.memory.default if parsed.memory is None else parsed.memory))
         return parsed

@@ -16,7 +16,7 @@ from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.memory import SettingWithUnit, seconds_of
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.cli.console import add_option
-from blocksvm.files.paths import OBJECT_SETTINGS, is_url, location
+from blocksvm.files.paths import is_url, location
 from blocksvm.formats import AUTO, FORMATS, settings_offered
 from blocksvm.training.run_settings import ROUNDING
 
@@ -78,11 +78,6 @@ def json_of(what: str) -> Setting:
         "json", f"write {what} as one JSON object: to standard output, in place of the text, or to FILE.json (a file "
         "of another name: --json=FILE)", None, str, metavar="FILE", many="?",
     )  # fmt: skip
-
-
-def add_objects(parser) -> None:
-    """Add the options of stores that are objects; the parser applies them."""
-    parser.add_unchecked("stores that are objects (s3://, gs://, az://, https://)", OBJECT_SETTINGS)
 
 
 def cluster_of(options):

@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from itertools import chain, islice
 from multiprocessing import resource_tracker
 from time import monotonic
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.log import LOG
-from blocksvm.cluster.part import Job, Weights, in_few_bytes, make, size_of
+from blocksvm.cluster.part import Change, Job, make, size_of
 from blocksvm.sources.source import Source
 from blocksvm.training.record import Traffic
 
@@ -141,41 +143,41 @@ class Parts:
     def __init__(self, cluster: Cluster, job: Job, most: int):
         self.cluster, self.most = cluster, most
         self.job = cluster.keep(job)
-        self.to_come: deque[tuple[Callable[[], Any], tuple]] = deque()
+        self.to_come: Iterator[tuple[Any, tuple]] = iter(())
         self.under_way: deque[Future] = deque()
         self.traffic = Traffic()
-        self.number = self.since = 0
-        self.sent: tuple = ()
+        self.whole: np.ndarray | None = None
+        self.sent: Any = None
         self.told = False
 
-    def version(self, w: np.ndarray, changed: np.ndarray | None = None) -> tuple:
-        """w as it is now, as workers make it: of the version before it with other numbers at the positions ``changed``;
-        whole where these are not known, or where as many bytes have been sent since it was."""
-        self.number += 1
+    def version(self, w: np.ndarray) -> tuple:
+        """What stands for w as it is now: the one that was sent whole last, and where it differs; or itself, where that
+        would be half as many bytes."""
         w = w.reshape(-1)
-        self.since += 0 if changed is None else 8 * len(changed)
-        if changed is None or self.since > w.nbytes // 2:
-            self.since, self.sent, changed = 0, (), None
-        one = Weights(self.number, in_few_bytes(w if changed is None else w[changed]), changed)
-        self.traffic.bytes_sent += size_of(one)
-        self.sent = *self.sent, self.cluster.keep(one)
-        return self.sent
+        if self.whole is not None:
+            positions = np.flatnonzero(w != self.whole).astype(np.int32 if w.size < 2**31 else np.int64)
+            change = Change(uuid4().hex, positions, w[positions])
+            if size_of(change) <= w.nbytes // 2:
+                self.traffic.bytes_sent += size_of(change)
+                return self.sent, self.cluster.keep(change)
+        self.whole = w.copy()
+        self.sent = self.cluster.keep(self.whole)
+        self.traffic.bytes_sent += w.nbytes
+        return (self.sent,)
 
-    def want(self, parts: Iterable[Callable[[], Any]], version: tuple = ()) -> None:
-        """Have parts made, at this w, each of which is built when there is room for it."""
-        self.to_come.extend((build, version) for build in parts)
+    def want(self, parts: Iterable, version: tuple = ()) -> None:
+        """Have parts made, at this w, each of which is taken when there is room for it."""
+        self.to_come = chain(self.to_come, ((part, version) for part in parts))
         self._send()
 
     def forget(self) -> None:
         """Want nothing any more of what is under way."""
-        self.to_come.clear()
+        self.to_come = iter(())
         while self.under_way:
             self.under_way.popleft().cancel()
 
     def _send(self) -> None:
-        while self.to_come and len(self.under_way) < self.most:
-            build, version = self.to_come.popleft()
-            part = build()
+        for part, version in islice(self.to_come, max(0, self.most - len(self.under_way))):
             self.traffic.bytes_sent += size_of(part)
             self.under_way.append(self.cluster.submit(make, self.job, part, *version))
 

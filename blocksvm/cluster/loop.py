@@ -20,7 +20,6 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from uuid import uuid4
 
 import numpy as np
@@ -31,7 +30,6 @@ from blocksvm.cluster.dask import Cluster, ClusterLost, Parts, StoppedWaiting
 from blocksvm.cluster.part import Answer, TrainingJob, TrainingPart
 from blocksvm.cluster.plan import ClusterPlan, PartsOfBatches
 from blocksvm.files.paths import absolute_name
-from blocksvm.kernels.columns import bring_near
 from blocksvm.problems.certificate import Certificate, CertificateSums
 from blocksvm.solvers.solver import PassResult
 from blocksvm.sources.block import Arena, rows_of
@@ -46,12 +44,21 @@ BEFORE, AHEAD, LEFT_OUT = "screened at", "screened ahead at", "left out"
 AT = "batch at work"  # outer iteration and number
 LEAST = "least share sent"  # of the gap, of a row that is visited
 LEAST_SHARE = 0.1  # of the mean share of the last reading
+TINY = float(np.finfo(np.float64).tiny)
 AT_ONCE = 1 << 12  # members of which the gap is added up at once
 
 
 def cluster_loop(plan: ClusterPlan, *watching, **more) -> ClusterLoop:
     """The loop that a plan takes."""
     return (ScreeningLoop if plan.screened else SummingLoop)(plan, *watching, **more)
+
+
+def bring_near(near: np.ndarray, w: np.ndarray) -> None:
+    """Let ``near`` follow w: it becomes w where they differ by the root mean square of all differences that are not 0,
+    or by more.  The others add up until their turn comes (Stich, Cordonnier, Jaggi, NeurIPS 2018)."""
+    difference = np.abs(w - near)
+    squares = np.square(difference / max(difference.max(), TINY))
+    np.copyto(near, w, where=np.count_nonzero(squares) * squares >= squares.sum())
 
 
 class ClusterLoop(OuterLoop):
@@ -115,7 +122,7 @@ class SummingLoop(ClusterLoop):
         state, parts, left = self.state, self.parts, blocks[self.progress.visit :]
         parts.forget()
         given = {"figures": state["figures"].copy()}
-        parts.want((partial(TrainingPart, some, given) for some in left), parts.version(state["trial"]))
+        parts.want((TrainingPart(some, given) for some in left), parts.version(state["trial"]))
         for chunks in left:
             answer, began = self.next_answer(chunks), time.perf_counter()
             for name, part in answer.sums.items():
@@ -141,9 +148,6 @@ class ScreeningLoop(ClusterLoop):
         self.state[AT] = np.zeros(2, np.int64)
         self.state[LEAST] = np.zeros(1)
         self.arena = Arena(self.plan.blocks.arena_bytes)
-        self.versions: dict[str, tuple] = {}  # as workers have what the state has under a name
-        self.changed = self.unsent = None  # where AHEAD differs from BEFORE, and from what was sent, if known
-        self.positions = np.empty(self.state["w"].size, np.int32 if self.state["w"].size < 2**31 else np.int64)
 
     def _begin_reading(self) -> None:
         if self.state[AT][0] == self.progress.outer:  # begun before: a run may have ended while it waited for a part
@@ -190,32 +194,12 @@ class ScreeningLoop(ClusterLoop):
     def _look_ahead(self, newest: bool) -> None:
         """The batch at work was screened at what was ahead, if not at the newest as well; the following one is screened
         near w as it is now, but few numbers are to be sent for that."""
-        state, versions = self.state, self.versions
-        before, ahead, w = (state[name].reshape(-1) for name in (BEFORE, AHEAD, "w"))
+        before, ahead, w = (self.state[name] for name in (BEFORE, AHEAD, "w"))
         if not newest:
-            where = slice(None) if self.changed is None else self.changed
-            before[where] = ahead[where]
-            versions.pop(BEFORE, None)
-            if AHEAD in versions:  # not where a run goes on from a checkpoint
-                versions[BEFORE] = versions.pop(AHEAD)
-        self.changed = None
-        if state[AT].any():
-            self.changed = self.positions[: bring_near(ahead, w, self.positions)].copy()
-            self.unsent = None if self.unsent is None or len(self.unsent) else self.changed
-        else:
-            ahead[:] = w
+            before[:] = ahead
+        bring_near(ahead, w)
         if newest:
             before[:] = ahead
-            versions.pop(AHEAD, None)
-            versions[BEFORE] = self._version(AHEAD)
-
-    def _version(self, name: str) -> tuple:
-        """Of what the state has under this name."""
-        if name not in self.versions:
-            self.versions[name] = self.parts.version(self.state[name], self.unsent if name == AHEAD else None)
-            if name == AHEAD:
-                self.unsent = self.positions[:0]
-        return self.versions[name]
 
     def _visit_set(self, between: bool) -> None:
         if not between or self.progress.visit == self.batch_ends:
@@ -232,7 +216,10 @@ class ScreeningLoop(ClusterLoop):
         """Have parts screened at the w of this name."""
         if parts:
             least = float(self.state[LEAST][0])
-            self.parts.want((partial(self._part, some, least, certifies=False) for some in parts), self._version(name))
+            self.parts.want(
+                (self._part(some, least, certifies=False) for some in parts),
+                self.parts.version(self.state[name]),
+            )
 
     def _part(self, chunks: np.ndarray, least: float, certifies: bool) -> TrainingPart:
         """The alpha that is sent is that of its turn: it changes meanwhile for rows that are left out alone."""
@@ -313,8 +300,6 @@ class ScreeningLoop(ClusterLoop):
         self.certifying = True
         self.parts.forget()
         self.state[AHEAD][:] = self.state["w"]
-        self.unsent = None
-        self.versions.pop(AHEAD, None)
         left_out = self.state[LEFT_OUT]  # in its sums, too, a row of the set counts, but is not sent
         if working_set is not None:
             left_out[:] = False
@@ -323,7 +308,9 @@ class ScreeningLoop(ClusterLoop):
         # no row of a smaller share would be chosen
         least = math.inf if working_set is None else working_set.least
         blocks = self.following()
-        self.parts.want((partial(self._part, some, least, certifies=True) for some in blocks), self._version(AHEAD))
+        self.parts.want(
+            (self._part(some, least, certifies=True) for some in blocks), self.parts.version(self.state["w"])
+        )
         for chunks in blocks:
             try:
                 answer = self.next_answer(chunks)

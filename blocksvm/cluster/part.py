@@ -1,8 +1,8 @@
 """What workers of a cluster do: pure functions of a store's chunks and of what is sent with them.
 
-    answer = make(job, part, base, *changes)     by any worker, as often as it is asked
+    answer = make(job, part, whole, change)     by any worker, as often as it is asked
 
-A worker holds nothing that could be lost: a store that is open, and w as it was sent last.
+A worker holds nothing that could be lost: a store that is open, and w as it was made last.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import megabytes
-from blocksvm.base.vectors import as_columns, on_lines
-from blocksvm.files.paths import connections_of_run
+from blocksvm.base.vectors import as_columns
 from blocksvm.kernels.compile import processor
 from blocksvm.kernels.rows import Entries
 from blocksvm.model.versions import versions
@@ -28,7 +27,6 @@ from blocksvm.sources.block import Arena, Block, rows_of
 from blocksvm.sources.source import ReadingCost
 from blocksvm.store.reader import Store
 
-VERSIONS = 2  # of w that a worker holds: that of the batch at work, and that of the next
 MOST_SENT = 0.5  # of a part's rows: a nonzero takes four times as long to be sent as to be read and decoded
 MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
 
@@ -42,14 +40,12 @@ def here() -> dict[str, str]:
 class Job:
     """What all parts of a run have in common.
 
-    key: of this run alone; n_bytes: memory for each thread of a worker; about: as ``here`` has it where the run is;
-    connections: most requests at once for what is an object.
+    key: of this run alone; n_bytes: memory for each thread of a worker; about: as ``here`` has it where the run is.
     """
 
     key: str
     n_bytes: int
     about: dict[str, str] = field(default_factory=here, kw_only=True)
-    connections: int = field(default_factory=connections_of_run, kw_only=True)
 
     def opened(self) -> AbstractContextManager[Callable[[Any, np.ndarray | None], Any]]:
         """What answers to a part at a w; InputError where this thread cannot take part."""
@@ -64,7 +60,7 @@ class StoreJob(Job):
     fingerprint: str
 
     def store(self) -> Store:
-        store = Store(self.path, self.connections)
+        store = Store(self.path)
         if store.fingerprint != self.fingerprint:
             store.close()
             raise InputError(f"{store.path}: is another store than the one that this run reads")
@@ -72,25 +68,41 @@ class StoreJob(Job):
 
 
 class Held(threading.local):
-    """What a thread holds: of the last job what answers, what closes it, and versions of w."""
+    """What a thread holds: of the last job what answers, and what closes it; and the w that the last change made."""
 
     def __init__(self):
         self.key, self.answer, self.stack = "", None, ExitStack()
-        self.weights: dict[int, np.ndarray] = {}
+        self.changed: tuple[str, np.ndarray] | None = None
 
 
 held = Held()
 
 
-def make(job: Job, part: Any, *sent: Weights) -> Any:
-    """The answer to a part; sent: what its w is made of."""
+@dataclass(frozen=True)
+class Change:
+    """Where a w differs from the one that was sent whole before it; key: of this change alone."""
+
+    key: str
+    positions: np.ndarray
+    numbers: np.ndarray
+
+    def made(self, whole: np.ndarray) -> np.ndarray:
+        """The w that it makes of that one."""
+        if held.changed is None or held.changed[0] != self.key:
+            held.changed = self.key, whole.copy()
+            held.changed[1][self.positions] = self.numbers
+        return held.changed[1]
+
+
+def make(job: Job, part: Any, whole: np.ndarray | None = None, change: Change | None = None) -> Any:
+    """The answer to a part at the w that was sent whole, or that a change makes of it."""
     if job.key != held.key:
-        held.key, held.answer, held.weights = "", None, {}
+        held.key, held.answer, held.changed = "", None, None
         held.stack.close()
         check(job)
         held.answer = held.stack.enter_context(job.opened())
         held.key = job.key
-    return held.answer(part, w_of(held.weights, sent) if sent else None)
+    return held.answer(part, whole if whole is None or change is None else change.made(whole))
 
 
 def check(job: Job) -> None:
@@ -115,42 +127,6 @@ def worker_here() -> tuple[str, int, int | None]:
     except ValueError:
         return "", 1, None
     return worker.address, worker.state.nthreads, getattr(worker.memory_manager, "memory_limit", None)
-
-
-# -- w -----------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Weights:
-    """A version of w: its numbers, or those at ``positions`` that differ from the version before it."""
-
-    version: int
-    numbers: np.ndarray
-    positions: np.ndarray | None = None
-
-
-def in_few_bytes(numbers: np.ndarray) -> np.ndarray:
-    """A copy of float64 ones, as float32 where that changes none."""
-    with np.errstate(over="ignore"):
-        single = numbers.astype(np.float32)
-    return single if np.array_equal(single, numbers) else numbers.copy()
-
-
-def w_of(weights: dict[int, np.ndarray], sent: tuple[Weights, ...]) -> np.ndarray:
-    """w (m,) float64, as a version and the changes after it make it; weights: those that are held, the oldest of which
-    becomes it, so that little is copied."""
-    newest = sent[-1].version
-    if newest not in weights:
-        oldest = min(weights) if len(weights) == VERSIONS else None
-        versions = [one.version for one in sent]
-        w = on_lines(sent[0].numbers.shape) if oldest is None else weights.pop(oldest)
-        if oldest not in versions:
-            oldest = max((version for version in weights if version in versions), default=versions[0])
-            w[:] = weights.get(oldest, sent[0].numbers)
-        for one in sent[versions.index(oldest) + 1 :]:
-            w[one.positions] = one.numbers
-        weights[newest] = w
-    return weights[newest]
 
 
 # -- parts of training -------------------------------------------------------------------------------------------------

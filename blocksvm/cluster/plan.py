@@ -34,7 +34,7 @@ BATCHES = 8  # of a reading
 FIRST = 1 / 256  # of the rows, the first batch of all; each is twice as large as the one before, until an eighth:
 # at alpha = 0 every row moves, after a 256th most of the easy ones do not
 GRADIENTS = 4  # nonzeros of a part for each number of a gradient, at least
-VERSIONS = 5  # copies of w beside the one that moves: two in the state, for positions that differ, two that are sent
+VERSIONS = 5  # copies of w beside the one that moves: two in the state, the last whole one, what differs, one sent
 
 
 def part_size(sizes: np.ndarray, most: int = LARGEST_PART) -> int:
@@ -107,7 +107,7 @@ def plan_sums(
     # an answer may be as large as the gradient, which is to be a fraction of what has been read for it
     parts = StoredParts(source, settings.seed, "stored", GRADIENTS * (source.n_features + 1))
     vectors, hessian = (bytes_of(solver, source, name) for name in ("trial", "hessian"))
-    budget.take("copies of the weights", 4 * vectors)  # three by version, and one that is sent
+    budget.take("copies of the weights", 4 * vectors)  # the last whole one, where it differs, and two that are sent
     answer = vectors + hessian
     budget.require("two answers", 2 * answer)
     under_way = int(min(MOST_UNDER_WAY, budget.left // answer))

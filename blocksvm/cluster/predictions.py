@@ -142,7 +142,7 @@ def scoring_by(cluster: Cluster, scorer: StoreScorer, model: str, options: dict,
 
         def score_chunks(chunks: Sequence[int], low: int, high: int, take: Callable[[ScoredRows], None]) -> None:
             some = cut(np.array(chunks), sizes, part)
-            parts.want(partial(ScoringPart, these, low, high) for these in some)
+            parts.want(ScoringPart(these, low, high) for these in some)
             for _ in some:
                 for rows in parts.take():
                     take(rows)

@@ -35,7 +35,7 @@ from blocksvm.conversion.parallel_parsing import as_stored, parsed_in_order
 from blocksvm.conversion.row_weights import RowWeights
 from blocksvm.conversion.split_settings import SPLIT
 from blocksvm.conversion.spool import Spool, require_space
-from blocksvm.files.output import check_output, scratch_folder, temporary_folder
+from blocksvm.files.output import check_output, temporary_folder
 from blocksvm.files.paths import READ_AHEAD, Location, is_url, location, one_run
 from blocksvm.formats import AUTO, cut_between_records, get_format, said_of_columns, settled
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
@@ -278,13 +278,15 @@ class _Split:
             for folder in {self.temp, temporary_folder(self.outputs[0], self.temp)}:
                 require_space(folder, int(0.3 * expected), "the split", "free some space or choose another folder")
         with ExitStack() as stack:
-            self.folder = folder = stack.enter_context(scratch_folder(self.temp, self.outputs[0]))
+            # each store takes its name only when all of them are whole; until then no other run makes it
+            files = stack.enter_context(create_together(self.outputs, "store", settings.overwrite, self.temp))
+            spooled = stack.enter_context(ExitStack())
             pool = stack.enter_context(ThreadPoolExecutor(settings.n_jobs, thread_name_prefix="blocksvm-split"))
             self.writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-spool"))
             placer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-place"))
             destinations, factor = [], self.recipe.factor
             for k, path in enumerate(self.outputs):
-                spool = Spool(folder, self._bits(expected), self.spool_bytes, self.writer, name=f"rows-{k}")
+                spool = Spool(self.temp, spooled, self._bits(expected), self.spool_bytes, self.writer)
                 least = settings.min_count if k == 0 else 1
                 # rows that are held out are weighed by what is counted on the others
                 kind = getattr(self.recipe, factor) if factor and k == 0 else ""
@@ -301,8 +303,6 @@ class _Split:
                     self._spool(batches, destinations)
             if self.inputs or self.batches is not None:
                 self._require_rows(destinations)
-            # each store takes its name only when all of them are whole
-            files = stack.enter_context(create_together(self.outputs, "store", settings.overwrite, self.temp))
             metas: list[StoreMeta] = []
             for destination, file in zip(destinations, files, strict=True):
                 if metas and destination.selection is not None and settings.like is None:

@@ -210,10 +210,10 @@ def in_key_order(spool: Spool, layout: RowOrder) -> Iterator[Callable[[], Spoole
         if size <= layout.bucket_bytes or spool.skipped + spool.bits > 48:
             yield lambda bucket=bucket: join(list(spool.read(bucket)))
             continue
-        bits = int(min(8, np.ceil(np.log2(size / layout.bucket_bytes)) + 1))
-        # files of its own, as those of another bucket may not have been read yet
-        name = f"{spool.name}-{bucket}"
-        finer = Spool(spool.folder, bits, layout.spool_bytes // 2, spool.writer, spool.skipped + spool.bits, name)
+        bits = int(min(6, np.ceil(np.log2(size / layout.bucket_bytes)) + 1))  # few files more are open
+        finer = Spool(
+            spool.folder, spool.opened, bits, layout.spool_bytes // 2, spool.writer, spool.skipped + spool.bits
+        )
         for rows in spool.read(bucket):
             finer.add(rows)
         yield from in_key_order(finer, layout)

@@ -19,6 +19,7 @@ from blocksvm.formats.file_reader import fingerprint_of_input
 from blocksvm.sources.block import WORD_BYTES
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE
+from blocksvm.store.decoder import Truncated
 from blocksvm.store.descriptions import WEIGHTED_ROW
 from blocksvm.store.reader import Store
 from blocksvm.store.writer import StoreWriter, packed
@@ -147,11 +148,12 @@ class ExistingRows:
             rows["label"][labelled] = new_label[rows["label"][labelled].astype(np.int64)]
         return rows
 
-    def _part(self, chunk: int, offset: int, size: int, checksum: int) -> tuple[bytes, int, int]:
+    def _part(self, chunk: int, offset: int, size: int, checksum: int) -> tuple[memoryview, int, int]:
         """A part as it is stored, verified; in any thread."""
-        raw = self.store.bytes.at(offset, size)
-        if len(raw) < size:
-            raise InputError(f"{self.path}: chunk {chunk}: is truncated; make the store again")
+        try:
+            raw = self.store.bytes.read(offset, memoryview(bytearray(size)))
+        except Truncated:
+            raise InputError(f"{self.path}: chunk {chunk}: is truncated; make the store again") from None
         if codec.checksum(raw) != checksum:
             raise InputError(f"{self.path}: chunk {chunk}: checksum does not match; make the store again")
         return raw, codec.STORED if size == self.store.part_words * WORD_BYTES else 0, checksum

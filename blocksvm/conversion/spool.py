@@ -6,18 +6,21 @@ changes nothing in the result.
 
 from __future__ import annotations
 
+import errno
 import shutil
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.files.input import named_errors
-from blocksvm.files.output import put_array, take_array
 from blocksvm.kernels.shuffle import gather_rows
 
 MARGIN_BYTES = 64_000_000  # disk space that is left alone
@@ -54,21 +57,21 @@ class Spool:
     """Rows in ``2**bits`` buckets by the upper ``bits`` of their keys below ``skipped`` bits.
 
     Holds up to ``memory`` bytes (which the owner may change at any time), then appends to one file a bucket in
-    ``folder`` (``name`` begins their names): half of it is written by ``writer``, one job at a time, while the other
-    half fills.
+    ``folder``: half of it is written by ``writer``, one job at a time, while the other half fills.  The files have no
+    names, so that the system takes them back however this process ends; ``opened`` closes those that were not read.
     """
 
     def __init__(
-        self, folder: Path, bits: int, memory: int, writer: ThreadPoolExecutor, skipped: int = 0, name: str = "rows"
+        self, folder: Path, opened: ExitStack, bits: int, memory: int, writer: ThreadPoolExecutor, skipped: int = 0
     ):
-        self.folder, self.name, self.writer, self.bits = folder, name, writer, bits
+        self.folder, self.opened, self.writer, self.bits = folder, opened, writer, bits
         self.skipped, self.memory = skipped, memory
         self.held: list[list[SpooledRows]] = [[] for _ in range(1 << bits)]
         self.held_bytes = 0
         self.writing: Future | None = None
         self.writing_bytes = 0
         self.sizes = np.zeros(1 << bits, np.int64)
-        self.on_disk = np.zeros(1 << bits, np.int64)  # bytes of each bucket's file
+        self.files: dict[int, IO[bytes]] = {}  # of buckets
         self.n_rows = 0
         self.n_nonzeros = 0
 
@@ -106,10 +109,6 @@ class Spool:
         self.held_bytes += rows.n_bytes
         self.sizes[bucket] += rows.n_bytes
 
-    def _path(self, bucket: int) -> Path:
-        # by both: a spool of no bits is distributed again with as many skipped
-        return self.folder / f"{self.name}-{self.skipped}-{self.bits}-{bucket}"
-
     def _spill(self) -> None:
         """Begin to write what is held, when the last time's is written."""
         self.settle()
@@ -132,32 +131,41 @@ class Spool:
             if len(held) > 1:
                 # in one piece: many small ones are slow to read back (a single bucket's are large, and read in turn)
                 parts = [join(parts)]
-            with named_errors(self.folder), open(self._path(bucket), "ab") as file:
+            with named_errors(self.folder):
+                if bucket not in self.files:
+                    file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115
+                    self.files[bucket] = self.opened.enter_context(file)
                 for rows in parts:
-                    put_array(file, np.array([len(rows.numbers), len(rows.words), rows.weights is not None]))
-                    for array in rows.arrays():
-                        put_array(file, array)
-                self.on_disk[bucket] = file.tell()
+                    head = np.array([len(rows.numbers), len(rows.words), rows.weights is not None])
+                    for array in [head, *rows.arrays()]:
+                        self.files[bucket].write(np.ascontiguousarray(array).data)
+                self.files[bucket].flush()
             held[bucket] = []
 
     def read(self, bucket: int) -> Iterator[SpooledRows]:
         """The rows of a bucket in the order they were added; each bucket is read once, several of them by as many
         threads once the spool is settled."""
         self.settle()
-        path = self._path(bucket)
-        if self.on_disk[bucket]:
-            if not path.is_file() or path.stat().st_size != self.on_disk[bucket]:
-                raise InputError(f"{path}: a file of the external shuffle has vanished; split again")
-            with open(path, "rb") as file:
-                take = partial(take_array, file, path=path)
-                while file.tell() < self.on_disk[bucket]:
+        if bucket in self.files:
+            with self.files.pop(bucket) as file:
+                end = file.tell()
+                file.seek(0)
+                take = partial(self._take, file)
+                while file.tell() < end:
                     n, n_words, weighted = take(np.int64, HEADER).tolist()
                     arrays = [take(dtype, n) for dtype in OF_ROWS]
                     words = take(np.uint64, n_words)
                     yield SpooledRows(*arrays, words, take(np.float64, n) if weighted else None)
-            path.unlink()
         parts, self.held[bucket] = self.held[bucket], []
         yield from parts
+
+    def _take(self, file: IO[bytes], dtype, n: int) -> np.ndarray:
+        """The next n elements of a file."""
+        array = np.empty(n, dtype)
+        with named_errors(self.folder):
+            if file.readinto(array.view(np.uint8)) != array.nbytes:  # type: ignore[attr-defined]
+                raise OSError(errno.EIO, "a temporary file is shorter than what was written to it")
+        return array
 
 
 def join(parts: list[SpooledRows]) -> SpooledRows:

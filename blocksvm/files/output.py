@@ -2,8 +2,8 @@
 so that after any fault there is the old file or the new one.  An object is made in the folder for temporary files, and
 takes its name when all of it has been uploaded.
 
-A temporary file or folder has one name for each output, and a lock that ends with its process: the next run over the
-same output takes what a killed one has left.
+A temporary file has one name for each output, and a lock that ends with its process: the next run over the same output
+takes what a killed one has left.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TextIO
 
-import numpy as np
 from xxhash import xxh3_64_hexdigest
 
 from blocksvm.base.errors import InputError, option
@@ -106,11 +105,11 @@ def _is_special(path: Location) -> bool:
     return not stat.S_ISREG(_mode(path) or stat.S_IFREG)
 
 
-def temporary_name(target: Path, ending: str = "partial") -> Path:
+def temporary_name(target: Path) -> Path:
     """The name beside ``target`` under which it is written."""
     name = target.name
     stem = name if len(os.fsencode(name)) <= LONGEST_STEM else xxh3_64_hexdigest(os.fsencode(name))
-    return target.with_name(f".{stem}.{ending}")
+    return target.with_name(f".{stem}.partial")
 
 
 def temporary_folder(path: Location, temp: Path | None = None) -> Path:
@@ -118,16 +117,11 @@ def temporary_folder(path: Location, temp: Path | None = None) -> Path:
     return path.parent if isinstance(path, Path) else temp or Path(tempfile.gettempdir())
 
 
-def _locked(path: Path, output: Location, make: Callable[[], int]) -> int:
-    """A descriptor of what ``make`` makes or opens at ``path``, locked until it and its duplicates are closed;
-    InputError where another run holds it."""
+def _locked(path: Path, output: Location) -> int:
+    """A descriptor of the file at ``path``, made or emptied, locked until it and its duplicates are closed; InputError
+    where another run holds it."""
     while True:
-        try:
-            descriptor = make()
-        except FileNotFoundError:
-            if path.parent.is_dir():  # another run has removed it meanwhile
-                continue
-            raise
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -139,6 +133,7 @@ def _locked(path: Path, output: Location, make: Callable[[], int]) -> int:
             pass
         with suppress(OSError):  # it may have taken another name, or gone, before it was locked
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                os.ftruncate(descriptor, 0)
                 return descriptor
         os.close(descriptor)
 
@@ -152,43 +147,10 @@ class TemporaryFolder:
 
 
 @contextmanager
-def scratch_folder(parent: Path, output: Location | None = None) -> Iterator[Path]:
-    """A folder in ``parent`` for what is put aside; it goes with its contents.  output: the file that is made
-    meanwhile, by which a later run knows the folder."""
-    if output is None:
-        with tempfile.TemporaryDirectory(prefix=".blocksvm-", dir=parent, ignore_cleanup_errors=True) as name:
-            yield Path(name)
-        return
-    known = xxh3_64_hexdigest(os.fsencode(os.path.abspath(output)))[:8]
-    folder = temporary_name(parent / output.name, f"{known}.shuffle")
-
-    def make() -> int:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        return os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-
-    lock = _locked(folder, output, make)
-    try:
-        for left in folder.iterdir():
-            left.unlink()
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
-
-
-def put_array(file: IO[bytes], array: np.ndarray) -> None:
-    """Write the elements of an array to a temporary file."""
-    file.write(np.ascontiguousarray(array).data)
-
-
-def take_array(file, dtype, n: int, path: Path) -> np.ndarray:
-    """The next n elements of a temporary file; OSError, which names ``path``, where it has fewer."""
-    array = np.empty(n, dtype)
-    with named_errors(path):
-        filled = file.readinto(array.view(np.uint8))
-    if filled != array.nbytes:
-        raise OSError(errno.EIO, "a temporary file is shorter than what was written to it", str(path))
-    return array
+def scratch_folder(parent: str | Path | None = None) -> Iterator[Path]:
+    """A folder in ``parent`` (None: the system's) for what is put aside; it goes with its contents."""
+    with tempfile.TemporaryDirectory(prefix=".blocksvm-", dir=parent, ignore_cleanup_errors=True) as name:
+        yield Path(name)
 
 
 class NewFile(io.RawIOBase):
@@ -207,9 +169,7 @@ class NewFile(io.RawIOBase):
             self.target = _target(path)
             self.partial = temporary_name(self.target)
             with named_errors(path):
-                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-                self.descriptor = _locked(self.partial, path, lambda: os.open(self.partial, flags, 0o666))
-                os.ftruncate(self.descriptor, 0)
+                self.descriptor = _locked(self.partial, path)
         self.lock = os.dup(self.descriptor)  # until the file has its name, or is gone
 
     def writable(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.settings import Setting, Settings
 
 if TYPE_CHECKING:
     from blocksvm.files.remote import RemoteObject
@@ -28,8 +27,6 @@ URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 FILE = "file://"
 WEB = ("http", "https")
 READ_AHEAD = 20_000_000  # bytes, at most, of an object that is read from its beginning to its end
-CONNECTIONS = 128
-OBJECT_SETTINGS = Settings((Setting("connections", "most requests at once", default=CONNECTIONS, kind=int, least=1),))
 
 _given: dict[str, str] = {}  # a URL without its secrets -> as it was given
 
@@ -78,12 +75,11 @@ def arguments_without_secrets(arguments: list[str]) -> list[str]:
 @dataclass
 class Run:
     """What a run has met: objects by URL; files by absolute path, as (device, number, bytes, time of the last change);
-    the outputs that have taken their names.  connections: most requests at once for each of its objects."""
+    the outputs that have taken their names."""
 
     objects: dict[str, RemoteObject] = field(default_factory=dict)
     files: dict[str, tuple] = field(default_factory=dict)
     written: list[Location] = field(default_factory=list)
-    connections: int = CONNECTIONS
 
 
 _run: ContextVar[Run | None] = ContextVar("run", default=None)
@@ -98,22 +94,6 @@ def one_run() -> Iterator[Run]:
         yield run
     finally:
         _run.reset(token)
-
-
-def use_connections(given: Mapping) -> None:
-    """So many, from values by name, for the objects that this run will meet."""
-    if run := _run.get():
-        run.connections = connections_of(given)
-
-
-def connections_of(given: Mapping) -> int:
-    """The setting of this name, None for the default; InputError for a value out of range."""
-    return OBJECT_SETTINGS.resolve({"connections": given.get("connections")}, "reading of objects")["connections"]
-
-
-def connections_of_run() -> int:
-    run = _run.get()
-    return CONNECTIONS if run is None else run.connections
 
 
 def require_same(path: str | Location, status: os.stat_result) -> None:
@@ -175,16 +155,16 @@ class ObjectUrl:
         if self.own is None:
             run = _run.get() or Run()
             if self.url not in run.objects:
-                run.objects[self.url] = RemoteObject(self.url, run.connections)
+                run.objects[self.url] = RemoteObject(self.url)
             self.own = run.objects[self.url]
         return self.own
 
-    def anew(self, connections: int | None = None) -> ObjectUrl:
+    def anew(self) -> ObjectUrl:
         """The same, of whatever state it is in now."""
         from blocksvm.files.remote import RemoteObject
 
         other = ObjectUrl(self.url)
-        other.own = RemoteObject(self.url, connections or connections_of_run())
+        other.own = RemoteObject(self.url)
         return other
 
     def stat(self) -> os.stat_result:

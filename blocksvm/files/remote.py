@@ -23,6 +23,7 @@ SCHEMES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "ht
 # of a request; how many times it is made again, within how long, after which pauses
 PAUSES = {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=10), "base": 2}
 RETRIES: Any = {"max_retries": 8, "retry_timeout": timedelta(minutes=3), "backoff": PAUSES}
+CONNECTIONS = 128  # at once
 SILENCE = 15.0  # seconds without a byte, after which an answer is given up
 HEAD = 1 << 16  # bytes at an object's beginning that the first request asks for
 WINDOW, LONG_WINDOW = 1 << 20, 1 << 22  # bytes of a request; of one where requests go ahead
@@ -49,18 +50,18 @@ class Identity(NamedTuple):
 
 
 class RemoteObject:
-    """An object by its URL (without secrets); at most so many ``connections`` at once.
+    """An object by its URL (without secrets); at most so many requests at once.
 
     What fails is one of four: InputError for what is denied, for an object that has changed and for all else, and
     FileNotFoundError where there is none.
     """
 
-    def __init__(self, url: str, connections: int):
+    def __init__(self, url: str, at_once: int = CONNECTIONS):
         self.url = url
         self.store, self.key = _opened(url)
-        self.turn = asyncio.Semaphore(connections)
+        self.turn = asyncio.Semaphore(at_once)
         # answers that wait for room, and how many may: others always get a turn
-        self.early, self.most_early = 0, connections - max(1, min(8, connections // 2))
+        self.early, self.most_early = 0, at_once - max(1, min(8, at_once // 2))
         self.counting = threading.Lock()
         self.state: Identity | None = None
         self.etag = ""  # that requests demand; a weak one would never be met

@@ -29,7 +29,6 @@ from blocksvm.kernels.rows import (
 
 ENTRIES_AHEAD = 32  # of 8, 16, 32, 64 the last three are alike on IMDB's words over 5 problems, 8 is slower
 NONZEROS_OF_A_WORD = 2  # of packed rows of text, about
-LARGEST = np.float64(np.finfo(np.float32).max)
 IN_FLIGHT = 1 << 15  # numbers: a quarter of a second-level cache
 
 
@@ -298,26 +297,3 @@ def sparse_values(entries, ends, classes, weights, intercepts, out):
             for t in range(ends[j], ends[j + 1]):
                 out[i, classes[t]] += value * weights[t]
         out[i, :] += intercepts
-
-
-@kernel
-def bring_near(near, w, positions):
-    """Let ``near`` (size,) follow ``w`` (size,), both float64: where they differ by the root mean square of all
-    differences that are not 0, or by more, it becomes w, rounded to float32.  The others add up until their turn comes
-    (Stich, Cordonnier, Jaggi, Sparsified SGD with memory, NeurIPS 2018).  Returns how many have changed, whose positions,
-    rising, are the first of ``positions`` (size,) int."""
-    n, squares = 0, 0.0
-    for j in range(w.shape[0]):
-        difference = w[j] - near[j]
-        n += difference != 0.0
-        squares += difference * difference
-    n_changed = 0
-    for j in range(w.shape[0]):
-        difference = w[j] - near[j]
-        if n * difference * difference >= squares and difference != 0.0:
-            value = np.float64(np.float32(w[j])) if abs(w[j]) <= LARGEST else w[j]
-            if value != near[j]:
-                near[j] = value
-                positions[n_changed] = j
-                n_changed += 1
-    return n_changed

@@ -123,9 +123,6 @@ class Matrix(Source):
             return everything
         return rows_of(everything, self.chunks.rows(chunks), arena)
 
-    def help(self) -> bool:
-        return True
-
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         return np.arange(start, stop, dtype=np.int64) if self.columns is None else self.columns[start:stop]
 

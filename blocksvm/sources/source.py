@@ -167,11 +167,6 @@ class Source(ABC):
         """The rows of the chunks, one after the other, in the arena's memory (valid until it is filled again)."""
 
     @abstractmethod
-    def help(self) -> bool:
-        """Take part in a ``read_block`` that another thread has under way, if there is work left to share; False where
-        that thread has not begun yet."""
-
-    @abstractmethod
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         """The user's ids of features start..stop-1, int64."""
 

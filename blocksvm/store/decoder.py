@@ -7,7 +7,6 @@ trains.  Everything is verified against its checksum and checked before a kernel
 from __future__ import annotations
 
 import os
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -27,11 +26,8 @@ from blocksvm.store import codec
 Span = tuple[int, int]  # from a byte to the one behind the last
 SpansOf = Callable[[int], list[Span]]  # where the bytes of a chunk lie
 
-CAN_ANNOUNCE = hasattr(os, "posix_fadvise")  # not on macOS
-MEMORY_SPEED = 1.5e9  # bytes a second; slower than this, a disk is at work
 RUNS_WANTED = 4  # for each thread that decodes
 LONGEST_RUN = 8  # chunks
-CHUNKS_AHEAD = 16  # how many chunks ahead, at least, the system is asked to read from the disk
 
 FAULTS = {
     kernels.VALUE_NOT_FINITE: "a value is not finite",
@@ -46,16 +42,19 @@ class Truncated(Exception):
     """There are fewer bytes than the tables say."""
 
 
-class ChunkReads:
-    """What one thread reads of chunks; ``cost`` adds up until it is taken.
+class Run:
+    """Chunks that follow each other in a block, which one thread reads, begins and ends."""
 
-    begin(chunks, ahead): from now on chunks are read that follow each other in a block; ahead: those wanted soon after.
-    read(offset, out): as many bytes from ``offset`` on as ``out`` holds: there, or where memory has them already,
-    until ``end()``; raises Truncated.
-    """
+    def __init__(self, of: ChunkBytes, chunks: Sequence[int]):
+        self.of, self.chunks = of, chunks
 
-    def __init__(self) -> None:
-        self.cost = ReadingCost()
+    def begin(self, cost: ReadingCost) -> None:
+        """Its chunks are read from now on; cost: of all that the thread has read, to which requests are added."""
+
+    def read(self, offset: int, out: memoryview) -> memoryview:
+        """As many bytes from ``offset`` on as ``out`` holds: there, or where memory has them already, until ``end()``;
+        raises Truncated."""
+        return self.of.read(offset, out)
 
     def end(self) -> None:
         """What was begun is done, or has failed."""
@@ -67,21 +66,16 @@ class ChunkBytes(ABC):
     size: int
 
     @abstractmethod
-    def reads(self) -> ChunkReads:
-        """For one more thread."""
+    def runs(self, chunks: Sequence[int], threads: int) -> Sequence[Run]:
+        """A block's chunks, which will be read now, in runs that are shared among threads."""
 
     @abstractmethod
-    def runs(self, chunks: Sequence[int], threads: int) -> list[tuple[Sequence[int], Sequence[int]]]:
-        """A block's chunks, which will be read now, in runs that are shared among threads, each with those
-        ``ahead``."""
+    def read(self, offset: int, out: memoryview) -> memoryview:
+        """As ``Run.read``, of no run."""
 
     def foresee(self, blocks: Sequence[Sequence[int]]) -> None:
         """The next blocks will be of these chunks, one after the other."""
         return
-
-    @abstractmethod
-    def at(self, offset: int, n_bytes: int) -> bytes | memoryview:
-        """Some bytes, fewer at the end of the file."""
 
     def within(self, budget: int, longest: int) -> ChunkBytes:
         """The same; budget: of bytes that are read before they are decoded; longest: of a range that is read at
@@ -100,109 +94,35 @@ class ChunkBytes(ABC):
 class DiskBytes(ChunkBytes):
     """Of a file by its descriptor, which is closed with it unless ``owned`` by another."""
 
-    def __init__(self, path: Location, descriptor: int, spans_of: SpansOf, owned: bool = True):
-        self.path, self.descriptor, self.spans_of, self.owned = path, descriptor, spans_of, owned
+    def __init__(self, path: Location, descriptor: int, owned: bool = True):
+        self.path, self.descriptor, self.owned = path, descriptor, owned
         self.size = os.fstat(descriptor).st_size
 
-    def reads(self) -> DiskReads:
-        return DiskReads(self)
-
-    def runs(self, chunks: Sequence[int], threads: int) -> list[tuple[Sequence[int], Sequence[int]]]:
-        # enough runs to share, long ones so that few parts have to be decoded beside their out
+    def runs(self, chunks: Sequence[int], threads: int) -> list[Run]:
+        # enough runs to share, long ones so that few parts have to be decoded beside their place.  To have the system
+        # read 16 chunks ahead (posix_fadvise) takes 1.2 s of a cold 373 MB where this takes 1.0.
         length = max(1, min(LONGEST_RUN, len(chunks) // (RUNS_WANTED * threads)))
-        runs = []
-        for start in range(0, len(chunks), length):
-            stop = min(start + length, len(chunks))
-            ahead = chunks[stop if start else 0 : stop + CHUNKS_AHEAD] if start % CHUNKS_AHEAD < length else []
-            runs.append((chunks[start:stop], ahead))
-        return runs
+        return [Run(self, chunks[start : start + length]) for start in range(0, len(chunks), length)]
 
-    def at(self, offset: int, n_bytes: int) -> bytes:
-        with named_errors(self.path):
-            return os.pread(self.descriptor, n_bytes, offset)
+    def read(self, offset: int, out: memoryview) -> memoryview:
+        left = out
+        while left:
+            with named_errors(self.path):
+                n = os.preadv(self.descriptor, [left], offset)
+            if n == 0:
+                raise Truncated
+            offset += n
+            left = left[n:]
+        return out
 
     def reader(self) -> DiskBytes:
-        return DiskBytes(self.path, self.descriptor, self.spans_of, owned=False)
+        return DiskBytes(self.path, self.descriptor, owned=False)
 
     def close(self) -> None:
         if self.owned and self.descriptor >= 0:
             with suppress(OSError):  # nothing is lost of what was read
                 os.close(self.descriptor)
         self.descriptor = -1
-
-
-class DiskReads(ChunkReads):
-    def __init__(self, file: DiskBytes):
-        super().__init__()
-        self.file = file
-
-    def begin(self, chunks: Sequence[int], ahead: Sequence[int]) -> None:
-        # what comes at the speed of memory need not be announced, which costs about as much as reading it
-        if not CAN_ANNOUNCE or self.cost.bytes_read > MEMORY_SPEED * self.cost.seconds_reading:
-            return
-        for chunk in ahead:  # so that the disk works while others are decoded
-            for start, stop in self.file.spans_of(chunk):
-                os.posix_fadvise(self.file.descriptor, start, stop - start, os.POSIX_FADV_WILLNEED)
-
-    def read(self, offset: int, out: memoryview) -> memoryview:
-        began = time.perf_counter()
-        left = out
-        while left:
-            try:
-                n = os.preadv(self.file.descriptor, [left], offset)
-            except OSError as error:
-                raise OSError(error.errno, error.strerror, str(self.file.path)) from error
-            if n == 0:
-                raise Truncated
-            offset += n
-            self.cost.bytes_read += n
-            left = left[n:]
-        self.cost.seconds_reading += time.perf_counter() - began
-        return out
-
-
-class SharedWork:
-    """The runs of chunks that make one block, handed out one after the other to every thread that asks.
-
-    A run is (chunks, row, element, end, ahead), as ``Decoder.decode`` takes it: each knows its out beforehand, so
-    that the block is the same whichever thread decodes a chunk.
-    """
-
-    def __init__(self, block: Block, runs: list[tuple]):
-        self.block, self.runs = block, runs
-        self.n_assigned = 0
-        self.working = 0
-        self.failed: tuple[int, BaseException] | None = None
-        self.changed = threading.Condition()
-
-    def take_part(self, decoder: Decoder) -> None:
-        """Decode runs until none is left, or one has failed."""
-        with self.changed:
-            self.working += 1
-        try:
-            while True:
-                with self.changed:
-                    number = self.n_assigned
-                    if number == len(self.runs) or self.failed is not None:
-                        return
-                    self.n_assigned += 1
-                try:
-                    decoder.decode(self.block, *self.runs[number])
-                except BaseException as error:
-                    with self.changed:
-                        if self.failed is None or number < self.failed[0]:
-                            self.failed = number, error
-        finally:
-            with self.changed:
-                self.working -= 1
-                self.changed.notify_all()
-
-    def finish(self) -> None:
-        """Wait for the others; raises what went wrong first in the order of the runs."""
-        with self.changed:
-            self.changed.wait_for(lambda: self.working == 0)
-        if self.failed is not None:
-            raise self.failed[1]
 
 
 class Decoder:
@@ -212,23 +132,26 @@ class Decoder:
         self.store = store
         self.compressed = np.empty(0, np.uint8)  # the part being decoded, as the file has it
         self.words = np.empty(0, np.uint64)  # for what is not decoded to its place
-        self.reads = store.bytes.reads()
+        self.cost = ReadingCost()
+        self.run: Run | None = None  # that is read
 
     def spent(self) -> ReadingCost:
         """What reading has cost since this was asked last."""
-        spent, self.reads.cost = self.reads.cost, ReadingCost()
+        spent, self.cost = self.cost, ReadingCost()
         return spent
 
-    def decode(self, block: Block, chunks: list[int], row: int, element: int, end: int, ahead: list[int]) -> None:
-        """Fill the block with the chunks from a row and a word or entry on; nothing from ``end`` on is touched.  ahead:
-        chunks that will be wanted soon."""
+    def decode(self, block: Block, run: Run, row: int, element: int, end: int) -> None:
+        """Fill the block with a run's chunks from a row and a word or entry on; nothing from ``end`` on is touched."""
+        self.run, began = run, time.perf_counter()
         try:
-            self.reads.begin(chunks, ahead)
+            run.begin(self.cost)
+            self.cost.seconds_reading += time.perf_counter() - began
             with codec.one_thread():  # once for all chunks: it takes a lock
-                for chunk in chunks:
+                for chunk in run.chunks:
                     row, element = self._decode_chunk(block, chunk, row, element, end)
         finally:
-            self.reads.end()
+            self.run = None
+            run.end()
 
     def _fault_of(self, records: np.ndarray) -> str:
         """The fault of the records of rows, or nothing."""
@@ -242,10 +165,14 @@ class Decoder:
         return ""
 
     def _read(self, chunk: int, offset: int, out: memoryview) -> memoryview:
+        began = time.perf_counter()
         try:
-            return self.reads.read(offset, out)
+            raw = (self.run or self.store.bytes).read(offset, out)
         except Truncated:
             raise self._broken(chunk, "is truncated") from None
+        self.cost.seconds_reading += time.perf_counter() - began
+        self.cost.bytes_read += len(out)
+        return raw
 
     def _broken(self, chunk: int, what: str) -> InputError:
         return InputError(f"{self.store.path}: chunk {chunk}: {what}; make the store again")
@@ -266,7 +193,7 @@ class Decoder:
 
     def _decode_chunk(self, block: Block, chunk: int, row: int, element: int, end: int) -> tuple[int, int]:
         """Decode a chunk to a row and a word or entry of a block; returns those after it."""
-        began, read_before = time.perf_counter(), self.reads.cost.seconds_reading
+        began, read_before = time.perf_counter(), self.cost.seconds_reading
         store, packed = self.store, block.packed
         rows = self.read_rows(chunk)
         n, n_words = len(rows), int(store.chunks.words[chunk])
@@ -297,8 +224,8 @@ class Decoder:
             block.rows[here] = rows["source"]
         if store.weighted:
             block.weights[here] = rows["weight"]
-        reading = self.reads.cost.seconds_reading - read_before
-        self.reads.cost.seconds_decoding += time.perf_counter() - began - reading
+        reading = self.cost.seconds_reading - read_before
+        self.cost.seconds_decoding += time.perf_counter() - began - reading
         return row + n, stop
 
     def _placed(self, chunk: int, words: np.ndarray, n: int, lengths: np.ndarray | None) -> tuple[Entries, np.ndarray]:

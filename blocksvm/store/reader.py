@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import weakref
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from queue import SimpleQueue
 from typing import Self
 
 import h5py
@@ -13,12 +14,12 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_of
 from blocksvm.base.threads import n_processors
-from blocksvm.files.paths import Location, ObjectUrl, connections_of, location
+from blocksvm.files.paths import Location, ObjectUrl, location
 from blocksvm.sources.block import WORD_BYTES, Arena, Block
 from blocksvm.sources.source import ChunkTable, Source, largest_chunk_bytes
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE, read_labels, read_names, read_range, read_text, require_length
-from blocksvm.store.decoder import ChunkBytes, Decoder, DiskBytes, SharedWork, Span
+from blocksvm.store.decoder import ChunkBytes, Decoder, DiskBytes, Span
 from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW, StepMeta, StoreMeta
 from blocksvm.store.hdf5_files import damage_named, member, open_hdf5, read_meta, read_table
 
@@ -83,8 +84,7 @@ def most_bytes(share: int) -> int:
     return max(1, min(UNIT_BYTES, int(UNIT_SHARE * share)))
 
 
-# Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and
-# more of its own.  Their buffers take this part of the memory, or what LEAST_DECODERS need.
+# Threads that decode a block together.  Their buffers take this part of the memory, or what LEAST_DECODERS need.
 LEAST_DECODERS, MOST_DECODERS = 3, 16
 MEMORY_SHARE = 1 / 32
 
@@ -97,16 +97,14 @@ IDS_AT_ONCE = 1 << 22  # that are compared with each other in memory
 class Store(Source):
     """A store opened for reading.  ``close`` it, or use it in a ``with`` statement.
 
-    path: of a file, or the URL of an object, of which ``connections`` is the most requests at once (None: as this run
-    has it).  Raises InputError where the file is not a store, is of another version, or is damaged.
+    path: of a file, or the URL of an object.  Raises InputError where the file is not a store, is of another version,
+    or is damaged.
     """
 
     numbered = False  # a row's number is its position in the store, not what its record says
 
-    def __init__(self, path: str | Location, connections: int | None = None):
+    def __init__(self, path: str | Location):
         self.path = location(path)
-        if connections is not None and isinstance(self.path, ObjectUrl):
-            self.path = self.path.anew(connections)
         self.file = open_hdf5(self.path, "store")
         self.is_open = False
         self.owner: Store | None = None  # of the file, where this is a reader of another store object
@@ -128,12 +126,11 @@ class Store(Source):
 
             return RemoteBytes(self.path.remote, lambda chunk: self.parts.spans(chunk))
         # the very file that HDF5 has opened
-        return DiskBytes(self.path, os.dup(self.file.id.get_vfd_handle()), lambda chunk: self.parts.spans(chunk))
+        return DiskBytes(self.path, os.dup(self.file.id.get_vfd_handle()))
 
     def _start_decoders(self, most: int) -> None:
-        self.decoders = [Decoder(self) for _ in range(max(2, min(most, n_processors())))]
-        self.under_way: SharedWork | None = None
-        self.pool = ThreadPoolExecutor(max(1, len(self.decoders) - 2), thread_name_prefix="blocksvm-decoder")
+        self.decoders = [Decoder(self) for _ in range(max(1, min(most, n_processors())))]
+        self.pool = ThreadPoolExecutor(len(self.decoders), thread_name_prefix="blocksvm-decoder")
 
     def reader(self, labels: Labels | None = None, real: bool = False, packed: bool = False) -> Self:
         """The same rows for another consumer, which shares the file and its tables and nothing else; closed by its
@@ -240,16 +237,24 @@ class Store(Source):
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
         n_rows, sizes = self.chunks.n_rows[chunks], self.sizes[chunks]
         block = self.shape.new_block(arena, int(n_rows.sum()), int(sizes.sum()), self.n_features)
-        work = SharedWork(block, self._runs(chunks.tolist(), n_rows, sizes))
-        self.under_way = work
-        others = [self.pool.submit(work.take_part, decoder) for decoder in self.decoders[2:]]
-        try:
-            work.take_part(self.decoders[0])
-        finally:
-            self.under_way = None
-            for other in others:
-                other.result()
-            work.finish()  # all are done before the arena is used again
+        free: SimpleQueue[Decoder] = SimpleQueue()
+        for decoder in self.decoders:
+            free.put(decoder)
+
+        def decode(*run) -> None:
+            decoder = free.get()
+            try:
+                decoder.decode(block, *run)
+            finally:
+                free.put(decoder)
+
+        done = [self.pool.submit(decode, *run) for run in self._runs(chunks.tolist(), n_rows, sizes)]
+        wait(done, return_when=FIRST_EXCEPTION)
+        for one in done:
+            one.cancel()
+        wait(done)  # all are done before the arena is used again
+        for one in done:
+            one.result()  # what went wrong first in the order of the runs
         for decoder in self.decoders:
             self.cost += decoder.spent()
         self.cost.blocks += 1
@@ -257,23 +262,18 @@ class Store(Source):
         return block
 
     def _runs(self, chunks: list[int], n_rows: np.ndarray, sizes: np.ndarray) -> list[tuple]:
-        """Consecutive chunks with their position in a block, as ``SharedWork`` takes them."""
+        """(run, row, element, end), as ``Decoder.decode`` takes them: each run knows its position in the block
+        beforehand, so that the block is the same whichever thread decodes it."""
         rows, positions = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(sizes)).tolist()
         runs, start = [], 0
-        for run, ahead in self.bytes.runs(chunks, len(self.decoders)):
-            stop = start + len(run)
-            runs.append((run, rows[start], positions[start], positions[stop], ahead))
+        for run in self.bytes.runs(chunks, len(self.decoders)):
+            stop = start + len(run.chunks)
+            runs.append((run, rows[start], positions[start], positions[stop]))
             start = stop
         return runs
 
     def foresee(self, blocks: list[np.ndarray]) -> None:
         self.bytes.foresee([chunks.tolist() for chunks in blocks])
-
-    def help(self) -> bool:
-        work = self.under_way
-        if work is not None:
-            work.take_part(self.decoders[1])
-        return work is not None
 
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         return not_below_0(self.path, read_range(self._group("features"), "ids", np.dtype(np.int64), start, stop))
@@ -360,14 +360,13 @@ def check_tables(chunks: np.ndarray, meta: StoreMeta) -> None:
         raise ValueError("the table of chunks contradicts the description")
 
 
-def open_store(path: str | Location, *, connections: int | None = None) -> Store:
+def open_store(path: str | Location) -> Store:
     """Open a store made by ``blocksvm split``; a context manager.
 
-    path: of a file, or the URL of an object (s3://, gs://, az://, https://), of which connections is the most requests
-    at once (64).
+    path: of a file, or the URL of an object (s3://, gs://, az://, https://).
 
         >>> with blocksvm.open_store("rows.h5") as store:
         ...     print(store.n_samples, store.n_features, store.labels.values)
         60 4 (-1.0, 1.0)
     """
-    return Store(path, connections_of({"connections": connections}))
+    return Store(path)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 
 from blocksvm.files.remote import LOOP, RemoteObject
-from blocksvm.store.decoder import ChunkBytes, ChunkReads, Span, SpansOf, Truncated
+from blocksvm.sources.source import ReadingCost
+from blocksvm.store.decoder import ChunkBytes, Run, Span, SpansOf, Truncated
 
 GAP = 1 << 16  # bytes that nobody wants, for which two ranges are one: HDF5 writes its own tables between chunks
 READ_AHEAD, LONGEST = 32_000_000, 8_000_000  # bytes, where nobody has said how much memory there is
@@ -33,20 +32,42 @@ def coalesce(spans: list[Span]) -> list[Span]:
     return [(start, stop) for start, stop in ranges]
 
 
-@dataclass(eq=False)
-class Asked:
-    """Chunks that follow each other in a block and in the store, by the ranges of bytes that hold them; answers: of
-    each range, once asked for; reserved: there is memory for them; room: set then, where they were asked for before."""
+class RemoteRun(Run):
+    """Chunks that follow each other in the store as well, by the ranges of bytes that hold them.
 
-    chunks: Sequence[int]
-    ranges: Sequence[Span]
-    answers: list[Future] | None = field(default=None)
-    room: asyncio.Event | None = None
-    reserved: bool = False
+    answers: of each range, once asked for; reserved: there is memory for them; room: set then, where they were asked
+    for before; held: nothing has been given back yet.
+    """
 
-    @property
-    def n_bytes(self) -> int:
-        return sum(stop - start for start, stop in self.ranges)
+    of: RemoteBytes
+
+    def __init__(self, of: RemoteBytes, chunks: Sequence[int], ranges: Sequence[Span]):
+        super().__init__(of, chunks)
+        self.ranges, self.n_bytes = ranges, sum(stop - start for start, stop in ranges)
+        self.answers: list[Future] | None = None
+        self.room: asyncio.Event | None = None
+        self.reserved, self.held = False, True
+        self.parts: list[tuple[int, memoryview]] = []
+
+    def ask(self) -> None:
+        self.answers = [self.of.remote.ask(*span, self.room) for span in self.ranges]
+
+    def begin(self, cost: ReadingCost) -> None:
+        with self.of.changed:
+            self.of.changed.wait_for(lambda: self.answers is not None)
+        cost.requests += len(self.ranges)
+        answers = [answer.result() for answer in self.answers or ()]
+        self.parts = [(start, answer) for (start, _), answer in zip(self.ranges, answers, strict=True)]
+
+    def read(self, offset: int, out: memoryview) -> memoryview:
+        for start, part in self.parts:
+            if start <= offset and offset + len(out) <= start + len(part):
+                return part[offset - start : offset - start + len(out)]
+        return self.of.read(offset, out)
+
+    def end(self) -> None:
+        self.parts = []
+        self.of.change([self])
 
 
 class RemoteBytes(ChunkBytes):
@@ -61,23 +82,23 @@ class RemoteBytes(ChunkBytes):
         self.size = remote.identity().size
         self.budget, self.longest = budget, longest
         self.reserved = 0
-        self.queue: deque[Asked] = deque()  # those without memory
+        self.queue: deque[RemoteRun] = deque()  # those without memory
         self.changed = threading.Condition()  # of the two above
-        self.foreseen: list[tuple[list[int], list[Asked]]] = []  # blocks, in their order
-        self.now: dict[int, Asked] = {}  # of the block that is read, by a run's first chunk
-
-    def reads(self) -> RemoteReads:
-        return RemoteReads(self)
+        self.foreseen: list[tuple[list[int], list[RemoteRun]]] = []  # blocks, in their order
+        self.now: list[RemoteRun] = []  # of the block that is read
 
     def within(self, budget: int, longest: int) -> RemoteBytes:
         """The same with other limits."""
         return RemoteBytes(self.remote, self.spans_of, budget, longest)
 
-    def at(self, offset: int, n_bytes: int) -> memoryview:
-        return self.remote.read(offset, offset + n_bytes)
+    def read(self, offset: int, out: memoryview) -> memoryview:
+        found = self.remote.read(offset, offset + len(out))
+        if len(found) < len(out):
+            raise Truncated
+        return found
 
     def reader(self) -> RemoteBytes:
-        return RemoteBytes(self.remote, self.spans_of, self.budget, self.longest)
+        return self.within(self.budget, self.longest)
 
     def foresee(self, blocks: Sequence[Sequence[int]]) -> None:
         # runs come in the order in which they are asked for: one that comes before it is wanted would hold the memory
@@ -87,42 +108,43 @@ class RemoteBytes(ChunkBytes):
             if list(chunks) != known:
                 break
             kept += 1
-        gone = [asked for _, runs in self.foreseen[kept:] for asked in runs]
+        gone = [run for _, runs in self.foreseen[kept:] for run in runs]
         new = [(list(chunks), self._runs(chunks)) for chunks in blocks[kept:]]
         self.foreseen = self.foreseen[:kept] + new
-        self.change(gone, [asked for _, runs in new for asked in runs])
+        self.change(gone, [run for _, runs in new for run in runs])
 
-    def change(self, gone: Iterable[Asked], new: Iterable[Asked] = ()) -> None:
+    def change(self, gone: Iterable[RemoteRun], new: Iterable[RemoteRun] = ()) -> None:
         """Bytes that are wanted no longer are given back, others asked for after those before them."""
         with self.changed:
-            for asked in gone:
-                if asked.reserved:
-                    self.reserved -= asked.n_bytes
+            for run in (run for run in gone if run.held):
+                run.held = False
+                if run.reserved:
+                    self.reserved -= run.n_bytes
                 else:
-                    self.queue.remove(asked)
-                    if asked.room is not None:
-                        self.remote.came(len(asked.ranges))
-                for answer in asked.answers or ():
+                    self.queue.remove(run)
+                    if run.room is not None:
+                        self.remote.came(len(run.ranges))
+                for answer in run.answers or ():
                     answer.cancel()  # nothing, where it is done
             self.queue.extend(new)
             while self.queue and (not self.reserved or self.reserved + self.queue[0].n_bytes <= self.budget):
-                asked = self.queue.popleft()
-                self.reserved += asked.n_bytes
-                asked.reserved = True
-                if asked.room is not None:
-                    self.remote.came(len(asked.ranges))
-                    LOOP.call_soon_threadsafe(asked.room.set)
+                run = self.queue.popleft()
+                self.reserved += run.n_bytes
+                run.reserved = True
+                if run.room is not None:
+                    self.remote.came(len(run.ranges))
+                    LOOP.call_soon_threadsafe(run.room.set)
                 else:
-                    asked.answers = [self.remote.ask(*span) for span in asked.ranges]
-            for asked in self.queue:
-                if asked.room is None:
-                    if not self.remote.may_ask_early(len(asked.ranges)):
+                    run.ask()
+            for run in self.queue:
+                if run.room is None:
+                    if not self.remote.may_ask_early(len(run.ranges)):
                         break
-                    asked.room = asyncio.Event()
-                    asked.answers = [self.remote.ask(*span, asked.room) for span in asked.ranges]
+                    run.room = asyncio.Event()
+                    run.ask()
             self.changed.notify_all()
 
-    def _runs(self, chunks: Sequence[int]) -> list[Asked]:
+    def _runs(self, chunks: Sequence[int]) -> list[RemoteRun]:
         """Runs of those that follow each other in the store and begin within ``longest`` bytes."""
         runs: list[tuple[list[int], list[Span]]] = []
         n_bytes = 0
@@ -134,54 +156,15 @@ class RemoteBytes(ChunkBytes):
             runs[-1][0].append(chunk)
             runs[-1][1].extend(spans)
             n_bytes += sum(stop - start for start, stop in spans)
-        return [Asked(run, coalesce(spans)) for run, spans in runs]
+        return [RemoteRun(self, run, coalesce(spans)) for run, spans in runs]
 
-    def runs(self, chunks: Sequence[int], threads: int) -> list[tuple[Sequence[int], Sequence[int]]]:
-        self.change(self.now.values())  # of a block that failed
+    def runs(self, chunks: Sequence[int], threads: int) -> list[RemoteRun]:
+        self.change(self.now)  # of a block that failed
         if not self.foreseen or self.foreseen[0][0] != list(chunks):
             self.foresee([chunks])
-        _, asked = self.foreseen.pop(0)
-        self.now = {one.chunks[0]: one for one in asked}
-        return [(one.chunks, ()) for one in asked]
+        _, self.now = self.foreseen.pop(0)
+        return self.now
 
     def close(self) -> None:
-        self.change([*self.now.values(), *(asked for _, runs in self.foreseen for asked in runs)])
-        self.now, self.foreseen = {}, []
-
-
-class RemoteReads(ChunkReads):
-    def __init__(self, of: RemoteBytes):
-        super().__init__()
-        self.of = of
-        self.asked: Asked | None = None
-        self.parts: list[tuple[int, memoryview]] = []
-
-    def begin(self, chunks: Sequence[int], ahead: Sequence[int]) -> None:
-        self.asked = asked = self.of.now.pop(chunks[0])
-        began = time.perf_counter()
-        with self.of.changed:
-            self.of.changed.wait_for(lambda: asked.answers is not None)
-        answers = [answer.result() for answer in asked.answers or ()]
-        self.parts = [(start, answer) for (start, _), answer in zip(asked.ranges, answers, strict=True)]
-        self.cost.seconds_reading += time.perf_counter() - began
-        self.cost.bytes_read += asked.n_bytes
-        self.cost.requests += len(asked.ranges)
-
-    def read(self, offset: int, out: memoryview) -> memoryview:
-        n_bytes = len(out)
-        for start, part in self.parts:
-            if start <= offset and offset + n_bytes <= start + len(part):
-                return part[offset - start : offset - start + n_bytes]
-        began = time.perf_counter()  # of no run
-        whole = self.of.remote.read(offset, offset + n_bytes)
-        self.cost.seconds_reading += time.perf_counter() - began
-        self.cost.bytes_read += len(whole)
-        self.cost.requests += 1
-        if len(whole) < n_bytes:
-            raise Truncated
-        return whole
-
-    def end(self) -> None:
-        if self.asked is not None:
-            self.of.change([self.asked])
-        self.asked, self.parts = None, []
+        self.change([*self.now, *(run for _, runs in self.foreseen for run in runs)])
+        self.now, self.foreseen = [], []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,8 +20,6 @@ from blocksvm.store import codec
 from blocksvm.store.arrays import write_array, write_arrays, write_labels, write_names
 from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW, StoreMeta, typed
 from blocksvm.store.hdf5_files import create_group
-
-SYNC_BYTES = 48_000_000  # written, after which the disk is set to work: the last sync then has little left to wait for
 
 
 def blosc_dataset(group, name: str, dtype, chunk: int) -> h5py.Dataset:
@@ -65,9 +62,6 @@ class StoreWriter:
         self.chunks: list[tuple] = []
         self.checksums: list[int] = []
         self.pending: deque = deque()
-        self.disk = ThreadPoolExecutor(1, thread_name_prefix="blocksvm-sync")
-        self.syncing: Future | None = None
-        self.unsynced = 0
         self.parts_submitted = 0
         self.parts_written = 0
         self.rows_cut = 0
@@ -160,16 +154,6 @@ class StoreWriter:
         self.checksums.append(checksum)
         self.file.sink.check()
         self.parts_written += 1
-        self.unsynced += len(raw)
-        if self.unsynced > SYNC_BYTES and (self.syncing is None or self.syncing.done()):
-            self._end_sync()
-            # a descriptor of its own: the file may be closed, on an error, before this is done
-            self.syncing = self.disk.submit(_sync, os.dup(self.file.sink.fileno()))
-            self.unsynced = 0
-
-    def _end_sync(self) -> None:
-        if self.syncing is not None:
-            self.syncing.result()
 
     def finish(self, n_features: int, feature_ids: Callable[[int, int], np.ndarray], described: dict,
                labels: tuple | None = None, names: tuple[np.ndarray, Callable] | None = None,
@@ -183,8 +167,6 @@ class StoreWriter:
         self._close_chunk()
         while self.pending:
             self._write_part(self.pending.popleft().result())
-        self._end_sync()
-        self.disk.shutdown()
         assert self.words is not None
         assert self.part_words is not None
         self.words.resize((self.parts_written * self.part_words,))
@@ -214,13 +196,6 @@ class StoreWriter:
             "fingerprint": xxh3_128_hexdigest(b"".join(content)),
         }  # fmt: skip
         return typed(described | counted | self.counts.beyond_numbers(labels, names is not None), StoreMeta)
-
-
-def _sync(descriptor: int) -> None:
-    try:
-        os.fdatasync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class PackedRows(NamedTuple):

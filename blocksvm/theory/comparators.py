@@ -9,11 +9,9 @@ any w, scaled to |X's|_j <= m_j, give -sum conjugate(s_i), which is no more than
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse
@@ -239,7 +237,7 @@ def named(what: str):
 def certified(run: Run, memory: int, tell: Callable[[str], None], costs: list[float]) -> Iterator[FixedWeights]:
     """The batch solver's weights along a path of C, each from the one before."""
     bias = run.runner.bias
-    with scratch_folder(Path(tempfile.gettempdir())) as folder:
+    with scratch_folder() as folder:
         previous = None
         for number, C in enumerate(costs):
             tell(f"comparator for C = {C:.3g}")

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import gc
 import math
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -303,7 +302,7 @@ def maximum_margin(source: Source, *, on_event: Callable[[dict], None] = lambda 
         )
     began = time.perf_counter()
     search = _Search(source, resolved, began, on_event, stop)
-    with scratch_folder(Path(temp or tempfile.gettempdir())) as folder:
+    with scratch_folder(temp) as folder:
         result = search.hard(folder / "model.h5") if hard else search.soft(resolved["C"])
     if result is None:
         return None

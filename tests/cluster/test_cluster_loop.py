@@ -8,20 +8,33 @@ import pytest
 import reference
 from support.class_cases import classes
 from support.thread_cluster import ThreadCluster
-from support.training_cases import asked, assert_resumed, make_store, random_rows, rows_of_store, stop_after, train
+from support.training_cases import (
+    asked,
+    assert_resumed,
+    make_store,
+    random_rows,
+    rows_of_store,
+    stop_after,
+    svmlight,
+    train,
+)
 
+from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.cluster import dask
 from blocksvm.cluster.dask import ClusterLost
-from blocksvm.cluster.part import w_of
 from blocksvm.cluster.plan import ClusterPlan
 from blocksvm.problems.certificate import CERTIFIED, REL_GAP
-from blocksvm.store.reader import Store
+from blocksvm.store.reader import Store, open_store
 from blocksvm.training.settings import TrainSettings
+from blocksvm.validation.path import cross_validate
 
-SETTINGS = [{"loss": "hinge"}, {"loss": "squared-hinge", "bias": 1.0, "class_weight": "balanced"},
-            {"loss": "logistic", "C": 0.3}, {"loss": "hinge", "bias": "free"},
-            {"loss": "epsilon-insensitive"}]  # fmt: skip
+NEWTON = {"solver": "newton", "loss": "logistic", "tol": 1e-5}
+BALANCED = {"loss": "squared-hinge", "bias": 1.0, "class_weight": "balanced"}
+RUNS = [(2, {"loss": "hinge"}), (2, BALANCED), (2, {"loss": "logistic", "C": 0.3}), (2, {"bias": "free"}),
+        (2, {"loss": "epsilon-insensitive"}), (2, NEWTON), (2, NEWTON | BALANCED), (2, NEWTON | {"loss": "squared"}),
+        (11, NEWTON | {"tol": 1e-3}), (11, {"C": 0.5, "tol": 1e-3}),
+        (11, {"C": 0.5, "tol": 1e-3, "multiclass": "crammer-singer"})]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -31,31 +44,71 @@ def stores(tmp_path_factory):
     return {2: make_store(folder, X, y, "two", 128), 11: make_store(folder, *classes(n=600, d=40, k=11), "eleven", 128)}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_any_number_of_workers_trains_the_same(stores, settings):
-    settings = {"tol": 1e-4, "seed": 3} | settings
-    alone = train(stores[2], cluster=1, **settings)
-    assert alone.result.status == "converged"
-    assert alone.result.certificate.rel_gap <= 1e-4
-    here = train(stores[2], **settings)
-    assert max(alone.result.certificate.dual, here.result.certificate.dual) <= min(
-        alone.result.certificate.primal, here.result.certificate.primal
-    ) * (1 + 1e-12)
-    there = train(stores[2], cluster=4, **settings)
-    assert there.same(alone)
-    assert there.result.certificate == alone.result.certificate
+def agree(store, **settings) -> tuple:
+    """The runs by one worker and by none: certified both, so that one's dual is below the other's primal; by four
+    workers the bits are those of one."""
+    alone, here, there = (train(store, cluster=n, **settings) for n in (1, None, 4))
+    found = [run.result.certificate for run in (alone, here)]
+    assert alone.result.status == "converged" and found[0].rel_gap <= settings["tol"]
+    assert max(one.dual for one in found) <= min(one.primal for one in found) * (1 + 1e-12)
+    assert there.same(alone) and there.result.certificate == found[0]
+    return alone, here
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("multiclass", [None, "crammer-singer"])
-def test_many_classes(stores, multiclass):
-    settings = {"tol": 1e-3, "multiclass": multiclass, "C": 0.5}
-    alone, here = train(stores[11], cluster=1, **settings), train(stores[11], **settings)
-    assert alone.result.certificate.rel_gap <= 1e-3
-    assert alone.result.certificate.dual <= here.result.certificate.primal
-    assert here.result.certificate.dual <= alone.result.certificate.primal
-    assert train(stores[11], cluster=3, **settings).same(alone)
+@pytest.mark.parametrize(("k", "settings"), RUNS, ids=str)
+def test_any_number_of_workers_trains_the_same(stores, k, settings):
+    alone, here = agree(stores[k], **({"tol": 1e-4, "seed": 3} | settings))
+    if "solver" in settings:  # the search is the same but for the order of additions
+        assert abs(len(alone.outer()) - len(here.outer())) <= 1
+
+
+SOLVERS = [{"solver": "newton", "loss": "squared-hinge"}, {"solver": "dual-cd", "loss": "squared-hinge"}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", SOLVERS, ids=str)
+def test_a_prior_with_features_that_the_store_lacks(tmp_path, settings):
+    X, y = random_rows(n=600, d=40, seed=6)
+    old, new = (make_store(tmp_path, X[:300], y[:300], "old", 128),
+                make_store(tmp_path, X[300:, :30], y[300:], "new", 128))  # fmt: skip
+    with open_store(old) as store:
+        fit(store, tol=1e-3).save(tmp_path / "prior.h5")
+    for run in agree(new, **settings, prior=tmp_path / "prior.h5", tol=1e-6, bias=1.0):
+        assert len(run.w) == 41
+
+
+@pytest.mark.parametrize("kind", ["weights", "sets"])
+@pytest.mark.parametrize("settings", SOLVERS, ids=str)
+def test_rows_with_weights_or_sets_of_labels(tmp_path, settings, kind):
+    X, y = random_rows(n=400, d=20, seed=2, density=0.3)
+    rows = [line.partition(" ")[2] for line in svmlight(X, y, 0).splitlines()]
+    if kind == "weights":
+        lines, format_ = [f"{int(label)} {1 + i % 3} |f {rows[i]}" for i, label in enumerate(y)], "vw"
+    else:
+        second = X[:, 0].toarray().ravel() > 0
+        sets = ["1,2" if a > 0 and b else "1" if a > 0 else "2" for a, b in zip(y, second, strict=True)]
+        lines, format_ = [f"{one} {row}" for one, row in zip(sets, rows, strict=True)], "multilabel"
+    store = make_store(tmp_path, "".join(f"{line}\n" for line in lines), kind, 128, format=format_)
+    with Store(store) as source:
+        assert (source.weighted, source.label_kind) == ((True, "numbers") if kind == "weights" else (False, "sets"))
+    agree(store, **settings, tol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [2, 11])
+@pytest.mark.parametrize("settings", [{"C": (0.1, 1.0)}, NEWTON | {"C": (1.0,)}], ids=str)
+def test_cross_validation(stores, k, settings):
+    """Problems of the certified gap as on one machine, and the same bits for any number of workers."""
+    settings = settings | {"folds": 3, "tol": 1e-4}
+    with open_store(stores[k]) as rows:
+        here, alone, there = (
+            cross_validate(rows, cluster=cluster, **settings) for cluster in (None, ThreadCluster(1), ThreadCluster(3))
+        )
+    assert (alone.rel_gap <= 1e-4).all()
+    np.testing.assert_allclose(alone.accuracy, here.accuracy, atol=0.02)
+    for name in ("accuracy", "loss", "auc", "rel_gap"):
+        np.testing.assert_array_equal(getattr(alone, name), getattr(there, name))
 
 
 @pytest.mark.parametrize("more", [{"loss": "hinge"}, {"loss": "squared-hinge"}])
@@ -161,7 +214,7 @@ def test_problems_that_have_ended_are_left_out_at_the_same_weights(stores):
     totals = []
     for parts in ((part, after), (after,)):
         with job.opened() as answer:
-            totals.append([answer(one, w_of({}, (weights,))) for one in parts][-1].sums["totals"])
+            totals.append([answer(one, weights) for one in parts][-1].sums["totals"])
     np.testing.assert_array_equal(*totals)
 
 
@@ -208,3 +261,19 @@ def planned(store, memory: int) -> bool:
     except InputError:
         return False
     return True
+
+
+def test_answers_are_counted_against_the_memory(stores):
+    with Store(stores[2]) as source:
+        ample = ClusterPlan(source, TrainSettings.of(**NEWTON, memory=10_000_000))
+        table = source.chunks
+        sizes = [int((table.nnz + table.n_rows)[part].sum()) for part in ample.blocks.partition.blocks(1)]
+        assert len(sizes) > 10 and min(sizes[:-1]) >= 4 * 41 - 128
+        assert ample.blocks.under_way == 64
+        answers = ample.budget.used["answers under way"]
+        assert answers >= 64 * 2 * 41 * 8
+        others = sum(ample.budget.used.values()) - answers
+        tight = ClusterPlan(source, TrainSettings.of(**NEWTON, memory=others + answers // 8))
+        assert tight.blocks.under_way == 8
+        with pytest.raises(InputError, match="two answers"):
+            ClusterPlan(source, TrainSettings.of(**NEWTON, memory=others + answers // 64))

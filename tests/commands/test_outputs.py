@@ -4,22 +4,18 @@ import errno
 import fcntl
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support.paths import ROOT
 from support.training_cases import command, make_store, random_rows
 
 from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.files.input import named_errors
-from blocksvm.files.output import check_output, scratch_folder, written_text, written_whole
+from blocksvm.files.output import check_output, written_text, written_whole
 
 
 @pytest.fixture
@@ -94,47 +90,6 @@ def test_of_two_runs_at_once_the_later_one_fails(tmp_path, rows):
     assert sorted(os.listdir(tmp_path)) == ["new", "rows.svm", "s.h5"]
 
 
-@pytest.mark.process
-def test_what_a_killed_run_leaves_goes_with_the_next(tmp_path, rows):
-    """A real split, killed while it shuffles; and a file that was half written."""
-    temp = tmp_path / "temp"
-    temp.mkdir()
-    arguments = ["-", str(tmp_path / "s.h5"), "--memory", "16MB", "--temp", str(temp), "--threads", "1", "--quiet"]
-    process = subprocess.Popen([sys.executable, "-m", "blocksvm.split", *arguments], stdin=subprocess.PIPE, cwd=ROOT)
-    try:
-        deadline = time.monotonic() + 60
-        text = "".join(f"1 {k}:1 {k + 7}:2.5\n-1 {k + 1}:1 {k + 9}:2.5\n" for k in range(200)).encode()
-        while not list(temp.rglob("rows-*")):
-            assert time.monotonic() < deadline
-            process.stdin.write(text * 20)
-            process.stdin.flush()
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-    (left,) = temp.iterdir()
-    assert list(left.glob("rows-*"))
-    (tmp_path / ".s.h5.partial").write_text("half" * 10_000)
-    split_rows([str(rows)], tmp_path / "s.h5", SplitSettings(temp=temp))
-    split_rows([str(rows)], tmp_path / "same.h5")
-    assert (tmp_path / "s.h5").read_bytes() == (tmp_path / "same.h5").read_bytes()
-    assert list(temp.iterdir()) == []
-    assert sorted(os.listdir(tmp_path)) == ["rows.svm", "s.h5", "same.h5", "temp"]
-
-
-def test_a_living_runs_folder_is_its_own(tmp_path):
-    with scratch_folder(tmp_path, tmp_path / "s.h5") as folder:
-        (folder / "x").touch()
-        with pytest.raises(InputError, match="s.h5: is being made by another run now"), \
-                scratch_folder(tmp_path, tmp_path / "s.h5"):  # fmt: skip
-            pass
-        with scratch_folder(tmp_path, tmp_path / "other" / "s.h5") as another, scratch_folder(tmp_path) as third:
-            assert len({folder, another, third}) == 3
-        assert (folder / "x").exists()
-    assert os.listdir(tmp_path) == []
-
-
 def test_a_file_system_without_locks(tmp_path, rows, monkeypatch):
     def refused(*arguments):
         raise OSError(errno.ENOLCK, "no locks here")
@@ -153,8 +108,6 @@ def test_any_name_that_is_allowed_can_be_written(tmp_path, name):
     check_output(tmp_path / name, False)
     with written_whole(tmp_path / name, False) as file:
         file.write(b"x")
-    with scratch_folder(tmp_path, tmp_path / name):
-        pass
     assert os.listdir(tmp_path) == [name]
 
 

@@ -10,7 +10,7 @@ from support.paths import ROOT
 pytestmark = pytest.mark.process
 
 WITHOUT = """
-del os.sched_getaffinity, os.posix_fadvise, os.POSIX_FADV_WILLNEED
+del os.sched_getaffinity
 builtins.open = io.open = not_proc(io.open)
 os.open = not_proc(os.open)
 os.stat = not_proc(os.stat)

@@ -7,6 +7,7 @@ import pytest
 from support.object_server import Fault
 
 from blocksvm.files.remote import RemoteObject
+from blocksvm.sources.source import ReadingCost
 from blocksvm.store.remote_chunks import RemoteBytes
 
 DATA = bytes(range(256)) * 4000
@@ -18,15 +19,13 @@ def spans_of(chunk: int) -> list[tuple[int, int]]:
 
 
 def read_block(source: RemoteBytes, chunks: list[int]) -> None:
-    reads = source.reads()
-    for run, ahead in source.runs(chunks, 1):
-        reads.begin(run, ahead)
-        for chunk in run:
+    for run in source.runs(chunks, 1):
+        run.begin(ReadingCost())
+        for chunk in run.chunks:
             first, second = spans_of(chunk)
-            found = [reads.read(start, memoryview(bytes(stop - start))) for start, stop in (first, second)]
+            found = [run.read(start, memoryview(bytes(stop - start))) for start, stop in (first, second)]
             assert b"".join(found) == DATA[first[0] : second[1]]
-        reads.end()
-    assert reads.cost.bytes_read >= SIZE * len(chunks)
+        run.end()
 
 
 def state_of(source: RemoteBytes) -> tuple[int, int]:
@@ -74,10 +73,9 @@ def test_a_block_that_is_given_up_frees_its_memory(server):
     server.objects.put("data", DATA)
     source = RemoteBytes(RemoteObject(server.url("data"), 64), spans_of, budget=20_000, longest=6_000)
     source.foresee([[1, 5, 9], [2, 6], [3]])
-    runs = source.runs([1, 5, 9], 1)
-    reads = source.reads()
-    reads.begin(*runs[0])
-    reads.end()  # the others are never taken
+    run, *_ = source.runs([1, 5, 9], 1)
+    run.begin(ReadingCost())
+    run.end()  # the others are never taken
     read_block(source, [2, 6])
     read_block(source, [7])
     source.close()

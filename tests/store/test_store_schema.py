@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.file_cases import rewrite_meta
 from support.stored_rows import content, read_with_h5py
+from support.training_cases import make_store, random_rows
+from support.training_cases import train as run
 
 import blocksvm
 from blocksvm.base.errors import InputError
@@ -23,9 +25,13 @@ from blocksvm.conversion.convert import SplitSettings, store_batches
 from blocksvm.info import main as info
 from blocksvm.model.model_file import load_model
 from blocksvm.model.solver_state import describe_checkpoint
+from blocksvm.predict import main as predict
+from blocksvm.regret import main as regret
+from blocksvm.split import main as split
 from blocksvm.store.descriptions import SCHEMAS, parse
 from blocksvm.store.hdf5_files import VERSIONS
 from blocksvm.store.reader import Store
+from blocksvm.train import main as train
 
 
 def batch_of(rows: list[dict], labels, named: bool, weighted: bool) -> RowBatch:
@@ -312,13 +318,11 @@ def test_more_labels_than_classes(tmp_path):
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> dict[str, Path]:
     """One of each kind of file."""
-    from support.training_cases import make_store, random_rows, train
-
     folder = tmp_path_factory.mktemp("files")
     store = make_store(folder, *random_rows(n=60))
     with Store(store) as source:
         blocksvm.fit(source, max_outer=2, tol=0.0).save(folder / "model.h5")
-    train(store, checkpoint=folder / "run.ckpt", max_outer=2, tol=0.0)
+    run(store, checkpoint=folder / "run.ckpt", max_outer=2, tol=0.0)
     return {"store": store, "model": folder / "model.h5", "checkpoint": folder / "run.ckpt"}
 
 
@@ -517,16 +521,6 @@ def test_the_schema_takes_what_it_must(files):
             parse(json.dumps(meta | change).encode(), "store")
 
 
-def test_info_tells_of_all_that_is_new(rich, of_sets, run_in_process):
-    told = run_in_process(info, rich, "--verify")
-    assert told.code == 0
-    assert "every checksum matches" in told.out
-    for word in ("spam (", "without a label", "weight", "names"):
-        assert word in told.out, told.out
-    told = run_in_process(info, of_sets)
-    assert "0,10" in told.out or "1,11" in told.out
-
-
 def make_rows(tmp_path: Path, labels, name="s.h5", weights=None) -> Path:
     """A store of rows that their labels separate."""
     rows = [
@@ -539,9 +533,6 @@ def make_rows(tmp_path: Path, labels, name="s.h5", weights=None) -> Path:
 
 def test_strings_from_split_to_predictions(tmp_path, run_in_process):
     """Trained, held out and predicted by name; another store's table of names is another one."""
-    from blocksvm.predict import main as predict
-    from blocksvm.train import main as train
-
     store = make_rows(tmp_path, [["ham", "spam"][k % 2] for k in range(80)])
     held = make_rows(tmp_path, [["ham", "spam", "extra"][k % 2 if k < 30 else 2] for k in range(40)], "held.h5")
     model, out = tmp_path / "m.h5", tmp_path / "out.txt"
@@ -562,80 +553,45 @@ def test_strings_from_split_to_predictions(tmp_path, run_in_process):
     assert "no row has this label; the labels are ham and spam" in done.err
 
 
-def test_what_training_cannot_take_is_one_sentence(tmp_path, run_in_process):
-    from blocksvm.regret import main as regret
-    from blocksvm.train import main as train
-
+def test_what_training_cannot_take_is_one_sentence(tmp_path, refusal):
     part = make_rows(tmp_path, [1.0, -1.0, np.nan] * 10, "part.h5")
-    sets = make_rows(tmp_path, [("a",), ("b",), ("a", "b")] * 10, "sets.h5")
     heavy = make_rows(tmp_path, [1.0, -1.0] * 10, "heavy.h5", weights=[2.0] * 20)
     many = make_rows(tmp_path, [k + 0.5 for k in range(10_001)], "many.h5")
-    for path, solvers, says in (
-        (
-            part,
-            ("dual-cd", "pegasos", "pa1"),
-            "10 of its 30 rows have no label, which training needs; split the labelled",
-        ),
-        (sets, ("pegasos",), "its rows have sets of labels, and this solver learns one label a row; "),
-        (many, ("dual-cd", "pa1"), "has more than 10,000 distinct labels"),
-    ):
-        for solver in solvers:
-            done = run_in_process(train, path, tmp_path / "m.h5", "--solver", solver, "--quiet")
-            assert done.code == 2
-            assert done.last_line.startswith(f"blocksvm train: error: {path}: ")
-            assert says in done.last_line
-        assert run_in_process(regret, path, "--learner", "arow", "--quiet").code == 2
-    done = run_in_process(regret, heavy, "--learner", "pa1", "--quiet")
-    assert "its rows have weights, which regret does not accept" in done.last_line
-    done = run_in_process(train, heavy, tmp_path / "m.h5", "--solver", "ftl", "--quiet")
-    assert done.code == 2
-    assert "does not support weights of rows" in done.last_line
+    missing = "10 of its 30 rows have no label, which training needs; split the labelled"
+    for path, says in ((part, missing), (many, "has more than 10,000 distinct labels")):
+        for solver in ("dual-cd", "pa1"):
+            told = refusal(train, path, tmp_path / "m.h5", "--solver", solver, "--quiet")
+            assert told.startswith(f"blocksvm train: error: {path}: ") and says in told
+        refusal(regret, path, "--learner", "arow", "--quiet")
+    weights = "its rows have weights, which regret does not accept"
+    assert weights in refusal(regret, heavy, "--learner", "pa1", "--quiet")
     assert not (tmp_path / "m.h5").exists()
 
 
 def test_rows_without_a_label_are_scored(tmp_path, run_in_process):
-    from blocksvm.predict import main as predict
-
     labels = [1.0 if k % 2 else -1.0 for k in range(60)]
-    with Store(make_rows(tmp_path, labels)) as store:
-        fitted = blocksvm.fit(store, tol=1e-3)
-    fitted.save(tmp_path / "m.h5")
-    some = [label if k < 40 else np.nan for k, label in enumerate(labels)]
-    path = make_rows(tmp_path, some, "some.h5")
-    done = run_in_process(predict, tmp_path / "m.h5", path, tmp_path / "out.txt")
+    some = make_rows(tmp_path, [label if k < 40 else np.nan for k, label in enumerate(labels)], "some.h5")
+    events: list[dict] = []
+    with Store(make_rows(tmp_path, labels)) as store, Store(some) as held:
+        blocksvm.fit(store, valid=held, on_event=events.append, tol=1e-3).save(tmp_path / "m.h5")
+    assert [e["valid_accuracy"] for e in events if e["event"] == "outer"][-1] == 1.0
+    done = run_in_process(predict, tmp_path / "m.h5", some, tmp_path / "out.txt")
     assert "accuracy 1.000000 (40 of 40 rows)" in done.out
     assert [float(line) for line in (tmp_path / "out.txt").read_text().split()] == labels
-    with Store(tmp_path / "s.h5") as train_on, Store(path) as held:
-        events: list[dict] = []
-        blocksvm.fit(train_on, valid=held, on_event=events.append, tol=1e-3)
-    assert [e["valid_accuracy"] for e in events if e["event"] == "outer"][-1] == 1.0
+    told = run_in_process(info, some)
+    assert "20 rows without a label" in told.out, told.out
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b"1 1:1\n-1 2:1\n", "next: blocksvm train {store} MODEL.h5\n"),
-        (b"1 1:1\n2 2:1\n3 2:1\n", "next: blocksvm train {store} MODEL.h5\n"),
-        (b"1 1:1\n1 2:1\n", ""),  # one class
-        (b"1\n-1\n", ""),  # no feature
-        *[
-            (
-                b"".join(b"%d.5 1:1\n" % k for k in range(n)),
-                "next: blocksvm train {store} MODEL.h5 --loss epsilon-insensitive\n",
-            )
-            for n in (101, 10_001)
-        ],
-    ],
-)
-def test_split_proposes_what_can_be_done(tmp_path, run_in_process, text, expected):
-    from blocksvm.split import main
-    from blocksvm.train import main as train
-
-    (tmp_path / "rows.svm").write_bytes(text)
-    done = run_in_process(main, tmp_path / "rows.svm", tmp_path / "s.h5")
-    assert done.code == 0
-    found = [line + "\n" for line in done.err.splitlines() if line.startswith("next")]
-    assert "".join(found) == expected.format(store=tmp_path / "s.h5")
-    if found:  # and what it proposes works
-        arguments = found[0].split("blocksvm train ")[1].replace("MODEL.h5", str(tmp_path / "m.h5")).split()
-        assert run_in_process(train, *arguments).code == 0
+    ("text", "proposed"),
+    [("1 1:1\n-1 2:1\n", ""), ("1 1:1\n2 2:1\n3 2:1\n", ""), ("1 1:1\n1 2:1\n", None), ("1\n-1\n", None),
+     *(("".join(f"{k}.5 1:1\n" for k in range(n)), " --loss epsilon-insensitive") for n in (101, 10_001))],
+)  # fmt: skip
+def test_split_proposes_what_can_be_done(tmp_path, run_in_process, succeeds, text, proposed):
+    """Nothing for one class, or without features; what is proposed works."""
+    rows, store, model = (tmp_path / name for name in ("rows.svm", "s.h5", "MODEL.h5"))
+    rows.write_text(text)
+    found = [line for line in succeeds(split, rows, store).err.splitlines() if line.startswith("next")]
+    assert found == ([] if proposed is None else [f"next: blocksvm train {store} MODEL.h5{proposed}"])
+    if proposed is not None:
+        succeeds(train, store, model, *proposed.split())
