@@ -50,3 +50,13 @@ def test_small_demo(tmp_path):
     gap = float(re.search(r"certified relative gap ([0-9.e+-]+)", done.stdout)[1])
     assert gap <= 1e-3
     assert "YOURS.svm" in done.stdout and "the largest weights" in done.stdout
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_cluster_demo(tmp_path):
+    """The run that lost a worker ends with the same bits."""
+    line = [sys.executable, ROOT / "tools/cluster_demo.py", "--rows", "4000", "--folder", str(tmp_path)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert "is killed" in done.stdout and done.stdout.endswith("the two models have the same bits\n")
