@@ -13,7 +13,6 @@ from blocksvm.cli.options import (
     OVERWRITE,
     THREADS,
     add_inputs,
-    add_settings,
     chosen_values,
     json_of,
     n_threads,
@@ -39,7 +38,7 @@ def parser() -> Parser:
     add_inputs(p, "the rows' numbers, one a line")
     p.add("which rows", ROWS)
     p.add("the pool", FORMAT_OF_MODEL)
-    add_settings(p, "where the pool is written otherwise than the training data", all_choices(), PREDICTED)
+    p.add("where the pool is written otherwise than the training data", *all_choices().only(PREDICTED), defaults=False)
     p.add("what to write", json_of("the rows and their margins"), OVERWRITE)
     p.add("the machine", MEMORY, THREADS)
     return p
@@ -57,7 +56,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.model.asking import ROW_BYTES, SmallestMargins, margins_of
     from blocksvm.model.scoring import scorer_of
 
-    settings = chosen_values(options, all_choices(), PREDICTED)
+    settings = chosen_values(options, all_choices().only(PREDICTED))
     threads = n_threads(options.threads)
     scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, threads)
     if not scorer.model.labels:

@@ -55,7 +55,7 @@ def commands() -> argparse.ArgumentParser:
         left_out = COMMON_SETTINGS.names() if name == "regret" else ()
         known = parser._option_string_actions
         of_all = [one for one in settings.values() if one.name not in left_out and option_string(one.name) not in known]
-        parser.add_unchecked("settings", of_all if of_solvers else ())
+        parser.add("settings", *of_all if of_solvers else (), defaults=False)
         for action in parser._actions:
             if FILES.search(str(action.metavar or "")):
                 action.complete = shtab.FILE

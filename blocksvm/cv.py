@@ -14,7 +14,6 @@ from blocksvm.cli.options import (
     OVERWRITE,
     THREADS,
     UNCONVERGED,
-    add_settings,
     chosen_values,
     cluster_of,
     json_of,
@@ -55,8 +54,8 @@ def parser() -> Parser:
     p.add_argument("store", metavar="STORE.h5", help="the store, made by blocksvm split")
     p.add("folds and values of C", *FOLDS)
     p.add("the solver", SOLVER)
-    add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass") + (EPSILON,))
-    add_settings(p, "the runs", RUN_SETTINGS)
+    p.add("the problem", *WITH_CLASSES.without("C", "lam", "multiclass") + (EPSILON,), defaults=False)
+    p.add("the runs", *RUN_SETTINGS, defaults=False)
     p.add("the machine", THREADS)
     p.add("a cluster, whose workers read the store", *CLUSTER)
     p.add("what to write", SELECT, REFIT, json_of("all figures"), FIGURE, OVERWRITE)
@@ -88,7 +87,7 @@ def parsed(arguments: list[str]):
         of_loss = get_loss(name).settings
     p = parser()
     if of_loss.names():
-        add_settings(p, "the loss", of_loss.without("epsilon"))
+        p.add("the loss", *of_loss.without("epsilon"), defaults=False)
     return p.parse_args(arguments), of_loss
 
 
@@ -195,7 +194,7 @@ def shown(cv, best: int) -> list[str]:
     """The figures as lines for a person: mean over the folds and their standard deviation, the largest gap."""
     import numpy as np
 
-    from blocksvm.cli.texts import fitted, number_of
+    from blocksvm.cli.texts import aligned, fitted, number_of
 
     names = ["rmse", "loss"] if cv.real else ["accuracy", "loss"]
     names += ["auc"] if not np.isnan(cv.auc).all() else []
@@ -209,8 +208,7 @@ def shown(cv, best: int) -> list[str]:
             cells += [fitted(cv.mean(name)[number], 8, decimals=5), fitted(spread, 8, decimals=5)]
         marks = "best" if number == best else ""
         rows.append([f"{C:g}", *cells, f"{cv.rel_gap[number].max():.1e}", marks])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = aligned(rows)
     lacking = [str(fold + 1) for fold in np.flatnonzero(np.isnan(cv.auc[0])).tolist()] if "auc" in names else []
     if lacking:
         lines.append(f"auc: the rows of fold {', '.join(lacking)} are of one class, so that its mean leaves them out")

@@ -12,7 +12,6 @@ from blocksvm.cli.options import (
     FIGURE,
     OVERWRITE,
     UNCONVERGED,
-    add_settings,
     chosen_values,
     json_of,
     unlimited,
@@ -42,7 +41,7 @@ def parser() -> Parser:
         "mistakes of the perceptron beside Novikoff's bound.", EXAMPLES,
     )  # fmt: skip
     p.add_argument("store", metavar="STORE.h5", help="a store of two classes")
-    add_settings(p, "settings", MARGIN_SETTINGS)
+    p.add("settings", *MARGIN_SETTINGS, defaults=False)
     p.add("temporary files", replace(TEMP, help="folder for temporary files (default: the system's)"))
     p.add("what to write", json_of("all figures"), FIGURE, SUPPORT_VECTORS, OVERWRITE)
     return p

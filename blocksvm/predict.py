@@ -17,7 +17,6 @@ from blocksvm.cli.options import (
     OVERWRITE,
     THREADS,
     add_inputs,
-    add_settings,
     chosen_values,
     cluster_of,
     json_of,
@@ -72,7 +71,7 @@ def parser() -> Parser:
     p.add_argument("model", metavar="MODEL.h5", help="a model of train, stream or import")
     add_inputs(p, "the predictions, a line for each row")
     p.add("the input", FORMAT_OF_MODEL, SKIP_BAD)
-    add_settings(p, "where the input is written otherwise than the training data", all_choices(), PREDICTED)
+    p.add("where the input is written otherwise than the training data", *all_choices().only(PREDICTED), defaults=False)
     p.add("what to write", *WRITTEN, json_of("the measures"), OVERWRITE)
     p.add("what to write where OUTPUT is a folder, in a file of its kind for each input", *BESIDE)
     p.add("the model", LOSS)
@@ -136,7 +135,7 @@ def write_beside(options, description, link) -> int:
 
     wanted = Wanted(options.keep, options.top, options.score_of, options.select)
     results = Results(wanted, description.labels, link)
-    settings = chosen_values(options, all_choices(), PREDICTED)
+    settings = chosen_values(options, all_choices().only(PREDICTED))
     reading = {name: value for name, value in settings.items() if value is not None}
     reading |= {"format": options.format, "skip_bad": options.skip_bad}
     shards = Shards(options.output, options.inputs, options.model, wanted, reading, options.overwrite)
@@ -182,7 +181,7 @@ def scorer_for(options, description, link) -> tuple[Scorer, Iterator[Scores]]:
     """The scorer of the inputs' rows, and their scores, piece by piece."""
     from blocksvm.model.scoring import StoreScorer, scorer_of
 
-    settings = chosen_values(options, all_choices(), PREDICTED)
+    settings = chosen_values(options, all_choices().only(PREDICTED))
     cluster, threads = cluster_and_threads(options)
     by_values = options.scores or len(description.labels) in (0, 2) or description.multilabel or link is not None
     more = {"with_values": by_values, "explain": options.explain}

@@ -11,7 +11,6 @@ from blocksvm.cli.options import (
     FIGURE,
     OVERWRITE,
     SOLVER_WORDS,
-    add_settings,
     chosen_values,
     json_of,
     name_of_code,
@@ -43,7 +42,7 @@ def parser(learner: str, settings: Settings) -> Parser:
     p.refusal = refusal(learner, settings)
     p.add_argument("store", metavar="STORE.h5", help="the store, made by blocksvm split")
     p.add("the learner", LEARNER, REPLAY["average"])
-    add_settings(p, f"settings of {learner}", settings)
+    p.add(f"settings of {learner}", *settings, defaults=False)
     p.add("the rows", MAX_ROWS, *REPLAY.without("average"))
     p.add("what to write", json_of("the figures and all assumptions"), FIGURE, OVERWRITE)
     return p
@@ -99,6 +98,8 @@ def main(arguments: list[str]) -> int:
 
 def shown(report) -> list[str]:
     """The report as lines for a person."""
+    from blocksvm.cli.texts import aligned
+
     run, best = report.run, report.best
     shown_as = run.settings | ({"costs": f"of {run.runner.n_classes} labels"} if run.settings.get("costs") else {})
     settings = ", ".join(
@@ -121,14 +122,12 @@ def shown(report) -> list[str]:
         lines.append(f"mean        of the weights: loss {number(mean.judged[-1])}, {int(mean.mistakes[-1]):,} mistakes "
                      "on the same rows")  # fmt: skip
     lines += [f"note        {note}" for note in report.notes]
-    lines += ["", *columns(
+    lines += ["", *aligned([
         ["rows", "loss", "mistakes", "loss of u", "least so far", "regret", "regret/sqrt(t)"],
-        [
-            [f"{row['t']:,}", number(row["loss"]), f"{row['mistakes']:,}", number(row["comparator_loss"]),
-             number(row["least_loss"]), number(row["regret"]), number(row["regret_per_sqrt_t"])]
-            for row in report.table()
-        ],
-    )]  # fmt: skip
+        *([f"{row['t']:,}", number(row["loss"]), f"{row['mistakes']:,}", number(row["comparator_loss"]),
+           number(row["least_loss"]), number(row["regret"]), number(row["regret_per_sqrt_t"])]
+          for row in report.table()),
+    ])]  # fmt: skip
     for judged in report.bounds:
         bound = judged.bound
         lines += ["", f"{bound.name} ({bound.source}): {bound.statement}"]
@@ -144,18 +143,12 @@ def shown(report) -> list[str]:
             [f"{t:,}", number(a), number(b), by]
             for t, a, b, by in zip(run.times.tolist(), judged.measured, judged.right, judged.by, strict=True)
         ]
-        lines += ["  " + line for line in columns(["rows", bound.quantity, "bound", "by u"], rows)]
+        lines += ["  " + line for line in aligned([["rows", bound.quantity, "bound", "by u"], *rows])]
     return lines
 
 
 def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:.5g}"
-
-
-def columns(names: list[str], rows: list[list[str]]) -> list[str]:
-    """Lines of right-aligned columns."""
-    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [names, *rows]]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run, value_of
-from blocksvm.cli.options import FORMAT, OVERWRITE, THREADS, add_settings, chosen_in, files_named, json_of, n_threads
+from blocksvm.cli.options import FORMAT, OVERWRITE, THREADS, chosen_in, files_named, json_of, n_threads
 from blocksvm.cli.outputs import emit_json, outputs_of, print_results
 from blocksvm.conversion.split_settings import SKIP_BAD, SPLIT, TEMP
 from blocksvm.files.paths import location
@@ -45,7 +45,7 @@ def parser(format_name: str | None = None) -> Parser:
     p.add_argument("store", metavar="STORE.h5", help="the store to write, or to add to (--append)")
     p.add("changing a store", *CHANGES)
     p.add("the rows", FORMAT, *RECIPE, *SPLIT, defaults=False)
-    add_settings(p, "settings of formats", settings_offered(format_name))
+    p.add("settings of formats", *settings_offered(format_name), defaults=False)
     p.add("what to write", HOLDOUT, SKIP_BAD, json_of("the description of the store"), OVERWRITE)
     p.add("the machine", MEMORY, THREADS, TEMP)
     return p

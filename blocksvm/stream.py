@@ -17,7 +17,6 @@ from blocksvm.cli.options import (
     OVERWRITE,
     SOLVER_WORDS,
     THREADS,
-    add_settings,
     chosen_in,
     chosen_values,
     described,
@@ -30,12 +29,15 @@ from blocksvm.cli.options import (
 from blocksvm.cli.outputs import emit_json, outputs_of, print_next, print_results
 from blocksvm.cli.standard import is_closed
 from blocksvm.conversion.split_settings import SKIP_BAD
-from blocksvm.files.paths import location, location_given
+from blocksvm.files.paths import location
 from blocksvm.formats import settings_offered
 from blocksvm.online import LEARNERS
 from blocksvm.store.recipe import RECIPE
 
 DEFAULT = "auto"
+# settings of a stream beside those of learners and formats
+OF_STREAM = ("labels", "bits", "bias", "skip_bad", "save_every", "memory", "seed", "normalize", "duplicates", "format",
+             "passes", "test")  # fmt: skip
 ONE_ROW = ("label", "score", "length", "final")  # of a report, what is about the row seen last
 LEARNER = Setting("learner", "a learner of the list below (default auto), or several, as pa1,arow", None, name_of_code,
                   tuple(LEARNERS), metavar="NAME", also="--solver")  # fmt: skip
@@ -78,10 +80,10 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
     p.refusal = refusal(learner, settings)
     p.add_argument("inputs", nargs="*", metavar="INPUT", help="text, one file or several (default: standard input)")
     p.add("the learner", LEARNER, HELP_LEARNER, BIAS, replace(SEED, help="seed of --query"))
-    add_settings(p, f"settings of {learner or 'the learner'}", settings)
+    p.add(f"settings of {learner or 'the learner'}", *settings, defaults=False)
     p.add("the rows", FORMAT, LABELS, *(RECIPE[name] for name in ("bits", "normalize", "duplicates")), defaults=False)
     p.add("the rows", *ROWS)
-    add_settings(p, "settings of formats", settings_offered(format_name))
+    p.add("settings of formats", *settings_offered(format_name), defaults=False)
     p.add("predictions", *PREDICTIONS)
     p.add("starting, watching, saving", *SAVING, json_of("the result of the stream"), OVERWRITE)
     threads = replace(THREADS, help=THREADS.help.replace("one a processor", "all processors but one"))
@@ -138,11 +140,12 @@ def main(arguments: list[str]) -> int:
     from contextlib import ExitStack
     from functools import partial
 
+    from blocksvm.api.streams import Stream
     from blocksvm.cli.stream_lines import StreamDisplay
-    from blocksvm.streaming.stream_pass import StreamPass
     from blocksvm.streaming.stream_saving import StreamOutputs
 
-    settings = stream_settings(options, declared)
+    given = chosen_values(options, declared) | chosen_in(options) | {name: getattr(options, name) for name in OF_STREAM}
+    given["n_jobs"] = n_threads(options.threads, spared=1)  # beside the threads that read and that learn
     display = StreamDisplay(sys.stderr, options.quiet)
     warn = partial(print, file=sys.stderr, flush=True)
     with ExitStack() as stack:
@@ -154,13 +157,14 @@ def main(arguments: list[str]) -> int:
             display.show(figures)
             files.report(figures)
 
-        stream = StreamPass(
-            settings, prior=location_given(options.prior), start_from=location_given(options.start_from),
+        stream = Stream(
+            options.learner or "", prior=options.prior, start_from=options.start_from,
             on_report=report, on_fault=display.fault, on_save=files.save if options.model else None, stop=stop,
             on_predicted=files.predictions and files.predictions.add, on_query=files.ask if options.ask else None,
+            **given,
         )  # fmt: skip
         files.begin(stream)
-        display.begin(inputs, settings, stream)
+        display.begin(inputs, stream)
         done = stream.run(inputs)
         files.end(stream)
         if not done:  # within the block: predictions that were broken off get no name
@@ -197,24 +201,6 @@ def checked_outputs(options, inputs: list[str]) -> dict:
         raise InputError("standard output is closed; name a file for --predictions")
     named = {"model": options.model, "log": options.log, "predictions": options.predictions, "questions": options.ask}
     return outputs_of(options, [*inputs, options.prior], named)
-
-
-def stream_settings(options, declared: Settings):
-    """The settings of the stream; own: those that the learner takes."""
-    from blocksvm.formats import AUTO
-    from blocksvm.online.learner import COMMON_SETTINGS
-    from blocksvm.streaming.stream_pass import StreamSettings
-
-    values = chosen_values(options, declared)
-    shared = {name: values.pop(name) for name in COMMON_SETTINGS.names() if name in values}
-    return StreamSettings(
-        learner=options.learner or ("" if options.start_from else DEFAULT), settings=values,
-        labels=options.labels, bits=options.bits, bias=options.bias, skip_bad=options.skip_bad,
-        save_every=options.save_every, memory=options.memory,
-        n_jobs=n_threads(options.threads, spared=1),  # beside the threads that read and that learn
-        seed=options.seed, normalize=options.normalize, duplicates=options.duplicates,
-        format=options.format or AUTO, options=chosen_in(options), passes=options.passes, test=options.test, **shared,
-    )  # fmt: skip
 
 
 def show_end(options, inputs: list[str], outputs: dict, stream, display, files) -> None:

@@ -12,7 +12,6 @@ from blocksvm.cli.options import (
     OVERWRITE,
     THREADS,
     UNCONVERGED,
-    add_settings,
     chosen_values,
     described,
     json_of,
@@ -64,11 +63,11 @@ def train_parser(declared: Settings, of_task: Settings = Settings()) -> Parser:
     p.add_argument("text", metavar="TEXT", help="text to learn from, plain or compressed, - for standard input")
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
     p.add("the task", TASK, LEARNER, HELP_LEARNER, OVERWRITE)
-    add_settings(p, "features", FEATURES)
-    add_settings(p, "candidates", SCORING)
-    add_settings(p, "the task's settings", of_task)
-    add_settings(p, "the learner's settings", declared)
-    add_settings(p, "the run", RUN)
+    p.add("features", *FEATURES, defaults=False)
+    p.add("candidates", *SCORING, defaults=False)
+    p.add("the task's settings", *of_task, defaults=False)
+    p.add("the learner's settings", *declared, defaults=False)
+    p.add("the run", *RUN, defaults=False)
     return p
 
 
@@ -82,7 +81,7 @@ def model_parser(action: str) -> Parser:
         p.add("what to write", json_of("the figures"))
     p.add("what to write", OVERWRITE)
     p.add("the task", replace(TASK, help="for a task of your own: MODULE:ATTRIBUTE as in training"))
-    add_settings(p, "candidates", SCORING)
+    p.add("candidates", *SCORING, defaults=False)
     p.add("the machine", RUN["memory"], THREADS)
     return p
 

@@ -15,7 +15,6 @@ from blocksvm.cli.options import (
     SOLVER_WORDS,
     THREADS,
     UNCONVERGED,
-    add_settings,
     chosen_values,
     json_of,
     name_of_code,
@@ -70,11 +69,11 @@ def parser(solver: str, settings: Settings) -> Parser:
     p.add_argument("store", metavar="STORE.h5", help="the store, made by blocksvm split")
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
     p.add("the solver", *SOLVER)
-    add_settings(p, f"settings of {solver}", settings)
-    add_settings(p, "the run", RUN_SETTINGS, METHOD)
+    p.add(f"settings of {solver}", *settings, defaults=False)
+    p.add("the run", *RUN_SETTINGS.only(METHOD), defaults=False)
     p.add("the machine", THREADS)
     p.add("a cluster, whose workers read the store", *CLUSTER)
-    add_settings(p, "when to stop", RUN_SETTINGS, END)
+    p.add("when to stop", *RUN_SETTINGS.only(END), defaults=False)
     p.add("starting, watching, resuming", *STARTING, *CHECKPOINT, json_of("the result of the run"), OVERWRITE)
     return p
 

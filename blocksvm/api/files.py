@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from blocksvm.api.setting_keywords import StoreSettings
+from blocksvm.api.setting_keywords import SettingKeywords
 from blocksvm.base.errors import InputError, one_of, option
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import n_threads, split_fields
@@ -30,7 +30,7 @@ LABELS, SCORES, PROBABILITIES = KINDS = ("labels", "scores", "probabilities")
 
 def write_store(inputs: Any, store: str | Path, *, holdout_store: str | Path | None = None,
                 progress: Callable[[SplitProgress], None] | None = None,
-                **settings: Unpack[StoreSettings]) -> dict:  # fmt: skip
+                **settings: Unpack[SettingKeywords]) -> dict:  # fmt: skip
     """Convert text, tables or matrices to a store (and a second one of held-out rows); returns its description,
     as ``blocksvm info --json`` writes it (n_samples, n_features, n_nonzeros, labels with their numbers of rows, ...).
 

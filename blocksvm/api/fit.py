@@ -11,7 +11,7 @@ from typing import Unpack
 import numpy as np
 
 from blocksvm.api.files import write_store
-from blocksvm.api.setting_keywords import FitSettings, RowSettings
+from blocksvm.api.setting_keywords import FitKeywords
 from blocksvm.base.errors import InputError
 from blocksvm.base.log import LOG
 from blocksvm.base.settings import n_threads
@@ -19,6 +19,7 @@ from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
 from blocksvm.files.output import TemporaryFolder, check_output
 from blocksvm.files.paths import location, location_given, one_run
+from blocksvm.formats.choices import all_choices
 from blocksvm.formats.file_reader import texts_of
 from blocksvm.model.events import RunEvent
 from blocksvm.model.feature_names import NamedRows
@@ -30,11 +31,15 @@ from blocksvm.solvers.solver import SavedRun, State
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import Source
 from blocksvm.store.reader import Store
+from blocksvm.store.recipe import RECIPE
 from blocksvm.training.checkpoint import describe_result, save_result
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
 from blocksvm.training.settings import TrainSettings
+
+# settings of the store that is made of a table
+OF_ROWS = ("temp", "format", "min_count", "top_features", *RECIPE.names(), *all_choices().names())
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ def fit(
     start_from: str | Path | SavedRun | State | None = None,
     prior: str | Path | None = None,
     cluster=None,
-    **settings: Unpack[FitSettings],
+    **settings: Unpack[FitKeywords],
 ) -> Fitted:
     """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y`` and, where
     rows count differently, their weights ``sample_weight`` (n,), 0 or more; or on texts, a list of strings, with labels
@@ -161,7 +166,7 @@ def _table_of(rows, y):
 
 def fit_table(table, sample_weight, settings, more) -> Fitted:
     """``fit`` on a store that is made of a table; the model lies beside it."""
-    of_rows = {name: settings.pop(name) for name in (*RowSettings.__annotations__, "temp") if name in settings}
+    of_rows = {name: settings.pop(name) for name in OF_ROWS if name in settings}
     folder = TemporaryFolder(of_rows.pop("temp", None))
     store, model = Path(folder.name, "rows.h5"), Path(folder.name, "model.h5")
     shared = {name: settings[name] for name in ("memory", "seed", "n_jobs") if name in settings}

@@ -1,6 +1,6 @@
-"""The settings of runs, solvers, learners, stores and streams as keywords of functions, as editors complete them.
+"""The settings that functions take as keywords, as editors complete them; a test compares them with the declarations.
 
-``describe_solver`` says what each solver takes; a test compares this file with the declarations.
+A function refuses a setting that it has no use for; ``describe_solver`` says what each solver takes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from blocksvm.losses.loss import Loss
 from blocksvm.online.learner import Learner
 
 
-class MethodSettings(TypedDict, total=False):
-    """Every setting but C that some solver or learner takes; None: the default."""
+class SettingKeywords(TypedDict, total=False):
+    """None: the default.  memory: bytes, or text such as "2GB"; n_jobs: threads (None: 1, -1: as many as processors),
+    on whose number no bit of a result depends."""
 
     # the problem
     loss: str | Loss | None
@@ -60,48 +61,26 @@ class MethodSettings(TypedDict, total=False):
     alpha: float | None
     beta: float | None
     wealth: float | None
-
-
-class PathSettings(MethodSettings, total=False):
-    """The settings of a run, and its solver's but for C; None: the default.
-
-    n_jobs: threads (None: 1, -1: as many as processors), on whose number no bit of the result depends."""
-
+    # the run
+    memory: int | str | None
+    seed: int | None
     n_jobs: int | None
-
     solver: str | None
-    learner: str | Learner | None
     bias: float | str | None
     schedule: str | int | None
     working_set: str | None
     partition: str | None
     block_chunks: int | None
     order: str | None
-    memory: int | str | None
-    seed: int | None
     tol: float | None
     max_outer: int | None
     max_passes: int | None
     max_seconds: float | str | None
-
-
-class RegretSettings(MethodSettings, total=False):
-    """The settings of ``measure_regret``: those of the learner and of the replay; None: the default."""
-
-    C: float | None
-    order: str | None
-    seed: int | None
-    memory: int | str | None
-
-
-class RecipeSettings(TypedDict, total=False):
-    """How rows are read, and become features: the recipe, and what some format takes; None: the default."""
-
+    # how rows are read, and become features
     format: str | None
     bits: int | None
     duplicates: str | None
     normalize: str | None
-    # formats
     ngrams: str | None
     label: str | None
     categorical: str | None
@@ -117,58 +96,31 @@ class RecipeSettings(TypedDict, total=False):
     accents: str | None
     label_sets: str | None
     encoding: str | None
-
-
-class RowSettings(RecipeSettings, total=False):
-    """With what is counted over all rows; None: the default."""
-
+    skip_bad: bool | None
+    # what is counted over all rows, and their store
     dtype: str | None
     min_count: int | None
     top_features: int | None
     idf: str | None
     scale: str | None
-
-
-class FitSettings(PathSettings, RowSettings, total=False):
-    """The settings of ``fit``, those of rows for tables and texts; None: the default."""
-
-    C: float | None
-
-
-class StoreSettings(RowSettings, total=False):
-    """The settings of ``write_store``; None: the default.
-
-    memory in bytes, or text such as "2GB"; n_jobs: threads; holdout: the fraction of rows that go to ``holdout_store``;
-    temp: folder for the shuffle, by default beside the store; weights: a file with each row's weight, a number a line;
-    like: a store whose recipe of features is taken."""
-
-    memory: int | str | None
-    seed: int | None
-    n_jobs: int | None
     keep_order: bool | None
     holdout: float | None
     temp: str | Path | None
     weights: str | Path | None
     like: str | Path | None
-    skip_bad: bool | None
     overwrite: bool | None
     chunk_nonzeros: int | None
     codec: str | None
-
-
-class OnlineSettings(MethodSettings, RecipeSettings, total=False):
-    """The settings of a ``Stream``; None: the default.
-
-    memory in bytes, or text such as "2GB"; n_jobs: threads; labels: the classes, also as '-1,1'; passes: over the
-    inputs; test: predict only, and learn nothing."""
-
-    memory: int | str | None
-    seed: int | None
-    n_jobs: int | None
-    C: float | None
-    bias: float | None
+    # a stream
     labels: tuple | str | None
-    skip_bad: bool | None
     save_every: int | None
     passes: int | None
     test: bool | None
+
+
+class WithCost(SettingKeywords, total=False):
+    C: float | None
+
+
+class FitKeywords(WithCost, total=False):
+    learner: str | Learner | None

@@ -8,7 +8,7 @@ from typing import Unpack
 
 import numpy as np
 
-from blocksvm.api.setting_keywords import OnlineSettings
+from blocksvm.api.setting_keywords import WithCost
 from blocksvm.base.labels import Labels
 from blocksvm.base.settings import split_fields
 from blocksvm.files.output import check_output
@@ -45,7 +45,7 @@ class Stream(StreamPass):
                  on_fault: Callable[[str], None] = lambda sentence: None,
                  on_save: Callable[[StreamPass], None] | None = None, stop: Callable[[], bool] = lambda: False,
                  on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None,
-                 on_query: Callable[[str], None] | None = None, **settings: Unpack[OnlineSettings]):  # fmt: skip
+                 on_query: Callable[[str], None] | None = None, **settings: Unpack[WithCost]):  # fmt: skip
         values, others = split_fields(StreamSettings, settings, HIDDEN)
         of_format = settings_offered(values.get("format")).names()
         options = {name: others.pop(name) for name in of_format if name in others}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 
 from blocksvm.base.errors import InputError, one_of, option
@@ -150,6 +150,9 @@ class Settings:
 
     def without(self, *names: str) -> Settings:
         return Settings(tuple(setting for setting in self.declared if setting.name not in names), self.exclusive)
+
+    def only(self, names: Container[str]) -> Settings:
+        return Settings(tuple(setting for setting in self.declared if setting.name in names), self.exclusive)
 
     def checked(self, values: Mapping, owner: str) -> dict:
         """The settings that have a value (name -> value, None for what has none), each in its kind.

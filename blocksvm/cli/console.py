@@ -13,7 +13,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from blocksvm import __version__
@@ -59,24 +59,19 @@ class Parser(argparse.ArgumentParser):
         )
         self._negative_number_matcher = NEGATIVE
         self.memory = MEMORY
-        self.own: list[tuple[Setting, bool]] = []  # whether a default takes the place of one that is not given
+        self.settings: list[tuple[Setting, bool]] = []  # whether a default takes the place of one that is not given
         self.refusal: Callable[[str], str | None] = lambda flag: None  # what to say of an option that is not known
         self.add_argument("--version", action="version", version=f"blocksvm {__version__}")
         add_option(self, QUIET)
-        self.own.append((QUIET, True))
+        self.settings.append((QUIET, True))
 
     def add(self, title: str, *settings: Setting, defaults: bool = True, required: tuple[str, ...] = ()) -> None:
-        """Add a group of options of this command's own: they are checked here.  defaults: one that is not given has its
-        default, else None."""
-        self.add_unchecked(title, settings, required)
-        self.own += [(setting, defaults) for setting in settings]
-
-    def add_unchecked(self, title: str, settings: Iterable[Setting], required: tuple[str, ...] = ()) -> None:
-        """Add a group of options, each None where it is not given; values are checked by whoever takes the settings."""
+        """Add a group of options.  defaults: one that is not given has its default, else None."""
         group = next((g for g in self._action_groups if g.title == title), None) or self.add_argument_group(title)
         for setting in settings:
             add_option(group, setting, required=setting.name in required)
             self.memory = setting if setting.name == "memory" else self.memory
+        self.settings += [(setting, defaults) for setting in settings]
 
     def error(self, message: str):
         self.exit(2, f"{self.prog}: error: {message} (see --help)\n")
@@ -95,7 +90,7 @@ class Parser(argparse.ArgumentParser):
                 for k, text in enumerate(args)]  # fmt: skip
         parsed = self.parse_intermixed_args(args, namespace)
         by_user(vars(parsed))
-        for setting, defaults in self.own:
+        for setting, defaults in self.settings:
             value = getattr(parsed, setting.name)
             value = setting.default if value is None and defaults else setting.checked(value)
             setattr(parsed, setting.name, value)
@@ -125,7 +120,7 @@ class Parser(argparse.ArgumentParser):
         return f"{flag}: no such option here; {answer or meant}"
 
     def _check_value(self, action, value):
-        """Of arguments alone: the values of options are checked by who takes them, and offered by completion."""
+        """Of arguments alone: the values of options are checked as settings, and offered by completion."""
         if action.choices is not None and not action.option_strings and value not in action.choices:
             choices = one_of(str(value), map(str, action.choices))
             raise argparse.ArgumentError(action, f"invalid choice: '{value}'; {choices}")

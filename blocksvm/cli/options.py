@@ -5,6 +5,8 @@ Imports nothing heavy, so that ``--help`` is quick: a solver's own settings are 
 
 from __future__ import annotations
 
+import glob
+import os
 import sys
 from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Callable, Sequence
@@ -98,42 +100,33 @@ def files_named(names: Sequence[str], quiet: bool = False, format_: str | None =
     and ? alone, since a name may well have brackets) all files that fit it, of a folder all files in it; without hidden
     and temporary ones, which standard error tells; folders of the format ``folders`` are inputs themselves.  InputError
     where there are none, and where a folder has folders in it, whose rows would be lost."""
-    import glob
-    import os
-
     paths: list[str] = []
     for name in names:
-        pattern = "*" in name or "?" in name
-        if is_url(name):
-            if pattern and not location(name).exists():
-                raise InputError(f"{name}: no such object; patterns are for files of this machine: name each object")
+        pattern, folder = "*" in name or "?" in name, not is_url(name) and os.path.isdir(name)
+        if is_url(name) and pattern and not location(name).exists():
+            raise InputError(f"{name}: no such object; patterns are for files of this machine: name each object")
+        if format_ == "folders" and not (folder or is_url(name)):
+            raise InputError(f"{name}: is no folder, as --format folders reads")
+        if is_url(name) or format_ == "folders" or name == "-" or not (folder or pattern and not os.path.exists(name)):
             paths.append(name)
             continue
-        if format_ == "folders":
-            if not os.path.isdir(name):
-                raise InputError(f"{name}: is no folder, as --format folders reads")
-            paths.append(name)
-            continue
-        if os.path.isdir(name):
-            within = [entry for entry in os.scandir(name) if not (entry.is_dir() and is_aside(entry.name))]
-            candidates = [entry.path for entry in within if entry.is_file()]
-            if folders := sorted(entry.name for entry in within if entry.is_dir()):
+        found = glob.glob(name.replace("[", "[[]"))
+        if folder:
+            found = [os.path.join(name, entry) for entry in os.listdir(name)]
+            if inner := sorted(os.path.basename(one) for one in found if os.path.isdir(one) and not is_aside(one)):
                 raise InputError(
-                    f"{name}: has folders in it ({folders[0]}{', ...' if len(folders) > 1 else ''}), which are not "
+                    f"{name}: has folders in it ({inner[0]}{', ...' if len(inner) > 1 else ''}), which are not "
                     f"read; '{os.path.join(name, '*', '*')}' reads the files in them (a name such as year=2024 is no "
                     f"column of their rows), '{os.path.join(name, '*')}' those beside them; where they are classes, a "
                     "file a text, say --format folders"
                 )
-        elif name != "-" and pattern and not os.path.exists(name):
-            candidates = [path for path in glob.glob(name.replace("[", "[[]")) if not os.path.isdir(path)]
-        else:
-            paths.append(name)
-            continue
-        left_out = [] if is_aside(name) else sorted(filter(is_aside, candidates))
-        wanted = sorted(set(candidates) - set(left_out))
+            found = list(filter(os.path.isfile, found))
+        files = sorted(one for one in found if not os.path.isdir(one))
+        left_out = [] if is_aside(name) else list(filter(is_aside, files))
+        wanted = sorted(set(files) - set(left_out))
         aside = f"{len(left_out):,} hidden or temporary ones"
         if not wanted:
-            what = "the folder has no files" if os.path.isdir(name) else "no file fits"
+            what = "the folder has no files" if folder else "no file fits"
             raise InputError(f"{name}: {what}{f' but {aside}; name those that are meant' if left_out else ''}")
         if left_out and not quiet:
             first = os.path.basename(left_out[0])
@@ -159,8 +152,6 @@ def take_inputs(options) -> None:
 
 def is_aside(path: str) -> bool:
     """A hidden file, a mark of a program that wrote the others (_SUCCESS), a backup, or one that is not whole yet."""
-    import os
-
     name = os.path.basename(path)
     return name.startswith((".", "_", "#")) or name.endswith(("~", ".bak", ".tmp", ".swp", ".part", ".crdownload"))
 
@@ -168,11 +159,6 @@ def is_aside(path: str) -> bool:
 def chosen_in(options) -> dict:
     """The settings of formats among parsed options, by name; None for one that was not given."""
     return {name: getattr(options, name) for name in settings_offered(options.format).names()}
-
-
-def add_settings(parser, title: str, settings: Settings, only: Sequence[str] | None = None) -> None:
-    """Add a group of options whose values are checked by whoever takes them; only: names of those wanted."""
-    parser.add_unchecked(title, [setting for setting in settings if only is None or setting.name in only])
 
 
 def resumes(options, checkpoint: Path | None) -> bool:
@@ -197,9 +183,9 @@ def saved_in(checkpoint: Path | None) -> str:
     return f"; state saved in {checkpoint}, go on with --resume"
 
 
-def chosen_values(options, settings: Settings, only: Sequence[str] | None = None) -> dict:
-    """The settings that were given among parsed options; only: names of those wanted."""
-    values = {name: getattr(options, name, None) for name in settings.names() if only is None or name in only}
+def chosen_values(options, settings: Settings) -> dict:
+    """The settings that were given among parsed options."""
+    values = {name: getattr(options, name, None) for name in settings.names()}
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -48,7 +48,7 @@ class StreamDisplay:
         if not self.quiet:
             print(wrap_text(text, self.stream), file=self.stream, flush=True)
 
-    def begin(self, inputs: list[str], settings, stream) -> None:
+    def begin(self, inputs: list[str], stream) -> None:
         """Print the inputs, the learners, and the memory that they may take."""
         before = stream.report()
         self.ranked = stream.leading.curve is not None
@@ -56,11 +56,11 @@ class StreamDisplay:
         self.rows_before, self.nonzeros_before = before.rows, stream.nonzeros
         names = ", ".join("standard input" if name == "-" else name for name in inputs[:3])
         learners = "; ".join(map(described, stream.learners))
-        bits = settings.bits
+        bits = stream.settings.bits
         features = "a table of ids that grows" if bits is None else f"ids hashed to {1 << bits:,} features"
         plan = ", ".join(f"{name} {megabytes(n)}" for name, n in stream.plan().items())
         self._print(f"{names}{', ...' if len(inputs) > 3 else ''}: {learners}; {features}")
-        self._print(f"memory at most {megabytes(settings.memory)}: {plan}")
+        self._print(f"memory at most {megabytes(stream.settings.memory)}: {plan}")
         if len(stream.learners) > 1:
             self._print(f"{'root mean squared error' if stream.targets.real else 'share of mistakes'} of each learner")
             self._table("row", {learner.name: learner.name for learner in stream.learners})

@@ -24,6 +24,12 @@ def counted(n: int, width: int) -> str:
     return text or fitted(n, width)
 
 
+def aligned(rows: list[list[str]]) -> list[str]:
+    """Lines of right-aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
 def megabytes(n_bytes: float) -> str:
     """'12.3 MB', '1.23 GB' or '4.5 TB'."""
     value = n_bytes / 1e6

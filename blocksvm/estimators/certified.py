@@ -101,12 +101,12 @@ class Minimiser(Estimator):
             raise InputError(f"penalty={self.penalty}: the penalty is l2; OnlineClassifier has l1 and others")
         if "dual" not in self.solver_settings and getattr(self, "dual", True) not in (True, "auto"):
             raise InputError(f"dual={self.dual}: the dual is solved, which has the same optimum; leave it out")
-        with self._training(X, y, sample_weight) as (source, tasks):
+        with self._source(X, y, sample_weight) as source:
             target, run = self._run_settings(source)
             settings = self._solver_settings(source)
             problem = (source.fingerprint, settings.get("loss"), settings.get("multiclass"), run["bias"])
             begin = self._begin(problem) if self.method.capabilities.warm_starts else None
-            fitted = self._run(source, tasks, solver=self.method.name, start_from=begin, **run, **settings)
+            fitted = self._run(source, solver=self.method.name, start_from=begin, **run, **settings)
             self._keep(source, fitted)
             self._last = None
             if self.warm_start and fitted.alpha is not None:

@@ -23,7 +23,6 @@ from blocksvm.api.fit import Fitted, fit
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import SETS
 from blocksvm.base.settings import Setting, n_threads
-from blocksvm.estimators.callbacks import CallbackSupportMixin, FitTasks, fit_tasks
 from blocksvm.estimators.fit_rows import (
     FLOATS,
     Batches,
@@ -86,7 +85,7 @@ def documented(*settings: Setting) -> Callable[[type], type]:
     return add
 
 
-class Estimator(CallbackSupportMixin, BaseEstimator):
+class Estimator(BaseEstimator):
     """Base class; ``takes_sets``: y may be an indicator of several labels; ``most_classes``: 2, or None: any number;
     ``numbered_from``: columns of a matrix from which on these are numbered by frequency, for many passes."""
 
@@ -105,12 +104,6 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
         return tags
 
     # -- rows --------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _training(self, X, y, sample_weight) -> Iterator[tuple[Source, FitTasks | None]]:
-        """(the rows as a source, what callbacks see of the fit)."""
-        with self._source(X, y, sample_weight) as source, fit_tasks(self, X, y, sample_weight) as tasks:
-            yield source, tasks
 
     @contextmanager
     def _source(self, X, y, sample_weight) -> Iterator[Source]:
@@ -221,14 +214,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
             )
         return {float(position[label]): weight for label, weight in class_weight.items()}
 
-    def _run(self, source: Source, tasks: FitTasks | None, **settings) -> Fitted:
+    def _run(self, source: Source, **settings) -> Fitted:
         """One run of ``blocksvm.fit``, with the settings of every estimator."""
-
-        def on_event(event: dict) -> bool:
-            self._show(event)
-            return tasks is not None and tasks.follow(event)
-
-        run = {"memory": self._memory(source.in_memory), "seed": self._seed(), "on_event": on_event}
+        run = {"memory": self._memory(source.in_memory), "seed": self._seed(), "on_event": self._show}
         return fit(source, n_jobs=self.n_jobs, **run | settings)
 
     def _memory(self, in_memory: bool) -> int:

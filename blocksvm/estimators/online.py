@@ -65,7 +65,7 @@ class Online(Estimator):
     def fit(self, X, y=None, sample_weight=None):
         """Learn from X (n, d), dense or scipy sparse, with labels y (n,) and weights (n,) of 0 or more, in ``max_iter``
         epochs; from a store's path; or from an iterable of batches (X, y) or (X, y, sample_weight)."""
-        with self._training(X, y, sample_weight) as (source, tasks):
+        with self._source(X, y, sample_weight) as source:
             previous, columns = self._state if self.warm_start and hasattr(self, "_state") else None, columns_of(source)
             if previous is not None and (columns is not None or self.n_features_in_ + 1 != len(previous["features"])):
                 raise InputError("warm_start: goes on with rows in memory of as many features; leave it out")
@@ -74,7 +74,7 @@ class Online(Estimator):
                 shared["class_weight"] = self._class_weight(source)
             seen = 0 if previous is None else self.t_  # other orders than before
             fitted = self._run(
-                source, tasks, seed=self._seed() + seen, learner=self.learner, start_from=previous, bias=self._bias(),
+                source, seed=self._seed() + seen, learner=self.learner, start_from=previous, bias=self._bias(),
                 max_outer=self.max_iter, order="shuffled" if self.shuffle else "stored", **settings, **shared,
             )  # fmt: skip
             self._keep(source, fitted)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,33 +22,16 @@ DEFAULT_MEMORY = 1_000_000_000
 LINE_BYTES, STRING_BYTES = 100, 120  # of a cell of a table as Python has it; of a string beside its text
 
 
-@dataclass(frozen=True)
-class Form:
-    """One form.  write(model, file) returns notes for users of the file; kind: of file, as ``check_output`` has it;
-    require(): InputError where a library is missing; named: names from a store can be given."""
-
-    write: Callable[..., tuple[str, ...]]
-    kind: str
-    require: Callable[[], None] = lambda: None
-    named: bool = False
-
-
-FORMS = {
-    "liblinear": Form(liblinear.write, "LIBLINEAR model"),
-    "table": Form(weights_table.write, "table", named=True),
-    "parquet": Form(partial(weights_table.write, parquet=True), "Parquet table", named=True),
-    "sklearn": Form(sklearn_models.write, "estimator", sklearn_models.require, named=True),
-    "onnx": Form(onnx.write, "ONNX model", partial(require_library, "onnx", "ONNX")),
+# form: (what writes a model to a file and returns notes for its users, the kind of file as ``check_output`` has it)
+FORMS: dict[str, tuple[Callable[..., tuple[str, ...]], str]] = {
+    "liblinear": (liblinear.write, "LIBLINEAR model"),
+    "table": (weights_table.write, "table"),
+    "parquet": (partial(weights_table.write, parquet=True), "Parquet table"),
+    "sklearn": (sklearn_models.write, "estimator"),
+    "onnx": (onnx.write, "ONNX model"),
 }
-
-
-def form_of(name: str) -> Form:
-    """The form of this name; InputError where there is none, or its library is missing."""
-    form = FORMS.get(name)
-    if form is None:
-        raise InputError(f"{option('format', name)}: {one_of(name, FORMS)}")
-    form.require()
-    return form
+LIBRARIES = {"sklearn": ("scikit-learn", "An estimator"), "onnx": ("onnx", "ONNX")}  # that a form needs
+NAMED = ("table", "parquet", "sklearn")  # that take names from a store
 
 
 def export_model(model: Model | str | Path, path: str | Location, format: str, *, names: str | Path | None = None,
@@ -64,22 +46,26 @@ def export_model(model: Model | str | Path, path: str | Location, format: str, *
         >>> blocksvm.export_model("model.h5", "model.txt", "liblinear")
         ()
     """
-    form, target = form_of(format), location(path)
-    if names is not None and not form.named:
-        raise InputError(f"{option('names')}: is for {', '.join(n for n in FORMS if FORMS[n].named)}; leave it out")
+    if format not in FORMS:
+        raise InputError(f"{option('format', format)}: {one_of(format, FORMS)}")
+    if format in LIBRARIES:
+        require_library(*LIBRARIES[format])
+    (write, kind), target = FORMS[format], location(path)
+    if names is not None and format not in NAMED:
+        raise InputError(f"{option('names')}: is for {', '.join(NAMED)}; leave it out")
     given = getattr(model, "path", model), names
     inputs = [location(name) for name in given if isinstance(name, str | os.PathLike) and name]
-    check_outputs({form.kind: target}, overwrite, inputs)
+    check_outputs({kind: target}, overwrite, inputs)
     budget = Budget(MEMORY.checked(memory))
     if isinstance(model, str | os.PathLike):
         budget.reserve("the model", model_bytes(describe_model(model)))
     named_by = names or (model.path if isinstance(model, Model) else model)
-    if form.named and isinstance(named_by, str | os.PathLike) and named_by:
+    if format in NAMED and isinstance(named_by, str | os.PathLike) and named_by:
         budget.reserve("names of features", name_bytes(named_by))
     loaded = model_given(model)
     more = {} if names is None else {"names": location(names)}
     with written_whole(target, overwrite) as file:
-        return form.write(loaded, file, **more)
+        return write(loaded, file, **more)
 
 
 def model_given(model: Model | str | Path) -> Model:
@@ -125,7 +111,7 @@ def to_estimator(model: Model | str | Path):
         >>> blocksvm.from_estimator(estimator)
         Model(4 features, labels -1, 1)
     """
-    sklearn_models.require()
+    require_library(*LIBRARIES["sklearn"])
     model = model_given(model)
     estimator, _, lacking = sklearn_models.estimator_of(model)
     if lacking:

@@ -7,7 +7,7 @@ is the weight of a constant feature of value B.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO
 
 import numpy as np
@@ -35,7 +35,6 @@ def solvers(regressors: bool) -> dict[str, str]:
 
 
 CLASSIFIERS, REGRESSORS = solvers(regressors=False), solvers(regressors=True)
-KEYS = ("solver_type", "nr_class", "label", "nr_feature", "bias", "w")
 LONGEST_LINE = 1 << 24  # bytes of a header line, or of one feature's weights
 PIECE = 1 << 20
 
@@ -84,22 +83,13 @@ def read(path: Location, memory: int, piece_bytes: int = PIECE) -> Model:
     """
     with open_input(path) as file:
         header, line = _header(path, file)
-        solver, k, n = header["solver_type"], header["nr_class"], header["nr_feature"]
-        labels = header.get("label")
+        solver, k = header["solver_type"], header["nr_class"]
         # one vector serves two classes, but for Crammer and Singer's machine
         vectors = 1 if solver in REGRESSORS or (k == 2 and solver != CRAMMER_SINGER) else k
-        biased = header["bias"] >= 0.0
-        pieces = _pieces(path, file, line, piece_bytes)
-        positions, values, last = _weights(path, pieces, vectors, (n + biased) * vectors, n * vectors, memory)
-    rows = positions // vectors
-    ids = np.unique(rows)
-    ids = ids if len(ids) else np.zeros(1, np.int64)
-    budget = Budget(memory)
-    budget.require("the model", 48 * len(positions) + 24 * vectors * len(ids))
-    weights = np.zeros((vectors, len(ids)))
-    weights[positions % vectors, np.searchsorted(ids, rows)] = values
-    intercept = header["bias"] * last if biased else np.zeros(vectors)
-    multiclass = "crammer-singer" if solver == CRAMMER_SINGER and k > 2 else None
+        rows = (_numbers(path, *piece) for piece in _pieces(path, file, line, piece_bytes))
+        ids, by_feature, last = _weights(path, rows, vectors, header, Budget(memory))
+    weights, intercept = by_feature.T.copy(), header["bias"] * last if header["bias"] >= 0.0 else np.zeros(vectors)
+    labels, multiclass = header.get("label"), "crammer-singer" if solver == CRAMMER_SINGER and k > 2 else None
     classes = () if solver in REGRESSORS else tuple(sorted(map(float, labels)))
     if classes and k == 2:
         weights = weights if vectors == 1 else weights[:1] - weights[1:]
@@ -110,30 +100,58 @@ def read(path: Location, memory: int, piece_bytes: int = PIECE) -> Model:
     elif classes:
         order = np.argsort(labels, kind="stable")
         weights, intercept = weights[order], intercept[order]
-    linear = Linear(ids + 1, weights, intercept, classes, (CLASSIFIERS | REGRESSORS)[solver], multiclass)
+    linear = Linear(ids, weights, intercept, classes, (CLASSIFIERS | REGRESSORS)[solver], multiclass)
     return model_of(linear, f"LIBLINEAR ({path})", str(path))
+
+
+def _solver(name: str) -> str:
+    if name not in CLASSIFIERS and name not in REGRESSORS:
+        raise ValueError
+    return name
+
+
+def _count(text: str) -> int:
+    if not 0 <= int(text) <= LIBLINEAR_IDS:
+        raise ValueError
+    return int(text)
+
+
+def _labels(*words: str) -> list[int]:
+    labels = list(map(int, words))
+    if max(map(abs, labels), default=0) > LIBLINEAR_IDS + 1 or len(set(labels)) < len(labels):
+        raise ValueError
+    return labels
+
+
+def _finite(text: str | bytes) -> float:
+    if not np.isfinite(float(text)):
+        raise ValueError
+    return float(text)
+
+
+# lines before the weights: what makes their values of words, or raises ValueError
+KEYS: dict[str, Callable] = {"solver_type": _solver, "nr_class": _count, "label": _labels, "nr_feature": _count,
+                             "bias": _finite}  # fmt: skip
 
 
 def _header(path: Location, file) -> tuple[dict, int]:
     """(the lines before the weights as a dict, their number)."""
     header: dict = {}
     for number in range(1, 20):
-        words = file.readline(LONGEST_LINE).decode("ascii", "replace").split()
-        key, values = (words[0], words[1:]) if words else ("", [])
+        key, *values = file.readline(LONGEST_LINE).decode("ascii", "replace").split() or [""]
+        if key == "w":
+            break
         if key not in KEYS or key in header:
-            shown = "" if not words else f" ({key[:30]!r})"
+            shown = f" ({key[:30]!r})" if key else ""
             raise InputError(
                 f"{path}:{number}: is not a line of a LIBLINEAR model{shown}; name a file that its train wrote"
             )
-        if key == "w":
-            break
         try:
-            header[key] = _header_value(key, values)
-        except (ValueError, IndexError):
+            header[key] = KEYS[key](*values)
+        except (ValueError, TypeError):
             raise InputError(f"{path}:{number}: {key} {' '.join(values)[:60]!r} is not what LIBLINEAR writes") from None
     classifies = header.get("solver_type") in CLASSIFIERS
-    missing = [key for key in ("solver_type", "nr_class", "nr_feature", "bias") if key not in header]
-    missing += ["label"] if classifies and "label" not in header else []
+    missing = [key for key in KEYS if key not in header and (key != "label" or classifies)]
     if missing:
         raise InputError(f"{path}:{number}: has no line {missing[0]} before the weights; name a file that train wrote")
     if classifies and (len(header["label"]) != header["nr_class"] or header["nr_class"] < 2):
@@ -143,67 +161,39 @@ def _header(path: Location, file) -> tuple[dict, int]:
     return header, number
 
 
-def _header_value(key: str, values: list[str]):
-    """The value of a line; ValueError where it is none."""
-    if key == "label":
-        labels = [int(value) for value in values]
-        if max(map(abs, labels), default=0) > LIBLINEAR_IDS + 1 or len(set(labels)) < len(labels):
-            raise ValueError
-        return labels
-    (value,) = values
-    if key == "solver_type":
-        if value not in CLASSIFIERS and value not in REGRESSORS:
-            raise ValueError
-        return value
-    if key == "bias":
-        bias = float(value)
-        if not np.isfinite(bias):
-            raise ValueError
-        return bias
-    count = int(value)
-    if not 0 <= count <= LIBLINEAR_IDS:
-        raise ValueError
-    return count
-
-
 def _weights(
-    path: Location, pieces: Iterator[tuple[int, bytes]], vectors: int, total: int, plain: int, memory: int
+    path: Location, pieces: Iterator[np.ndarray], vectors: int, header: dict, budget: Budget
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(positions, values) of the nonzero weights among the first ``plain``, and the last ``vectors`` ones (of the
-    constant feature, where the total is larger)."""
-    positions, nonzeros, last, done = [], [], np.zeros(vectors), 0
-    budget = Budget(memory)
-    for first, text in pieces:
-        values = _numbers(path, first, text)
+    """(ids of the features that have a weight, or one without, their weights (d, vectors), the last line's)."""
+    n, total = header["nr_feature"], (header["nr_feature"] + (header["bias"] >= 0.0)) * vectors
+    ids, kept, last, done = [], [], np.zeros(vectors), 0
+    for values in pieces:
         if done + len(values) > total:
             raise InputError(f"{path}: has more weights than its header says ({total:,}); name a whole model")
-        plain_values = values[: max(0, plain - done)]
-        there = np.flatnonzero(plain_values)
-        positions.append(there + done)
-        nonzeros.append(plain_values[there])
-        constant = values[len(plain_values) :]
-        at = done + len(plain_values) - plain
-        last[at : at + len(constant)] = constant
-        done += len(values)
-        budget.used["weights"] = 48 * sum(map(len, nonzeros))
+        if len(values) % vectors:
+            raise InputError(f"{path}: has a line that is not of {vectors:,} weights; name a whole model")
+        rows, first = values.reshape(-1, vectors), done // vectors
+        there = np.flatnonzero(rows[: max(0, n - first)].any(axis=1))
+        ids.append(first + there + 1)
+        kept.append(rows[there])
+        last, done = rows[-1] if len(rows) else last, done + len(values)
+        budget.used["weights"] = (16 + 32 * vectors) * sum(map(len, ids))
         budget.require("the next ones", 48 * len(values))
     if done < total:
         raise InputError(f"{path}: has {done:,} of {total:,} weights; it is cut short, name a whole model")
-    return np.concatenate(positions or [np.empty(0, np.int64)]), np.concatenate(nonzeros or [np.empty(0)]), last
+    if not sum(map(len, ids)):
+        return np.ones(1, np.int64), np.zeros((1, vectors)), last
+    return np.concatenate(ids), np.concatenate(kept), last
 
 
 def _pieces(path: Location, file, line: int, n_bytes: int) -> Iterator[tuple[int, bytes]]:
     """(number of lines before, whole lines) for pieces of the rest of a file."""
-    remainder = b""
     while text := file.read(n_bytes):
-        text = remainder + text
-        end = text.rfind(b"\n") + 1
-        if not end and len(text) > LONGEST_LINE:
+        text += file.readline(LONGEST_LINE)
+        if len(text) >= n_bytes + LONGEST_LINE:
             raise InputError(f"{path}:{line + 1}: is longer than a feature's weights can be; name a LIBLINEAR model")
-        yield line, text[:end]
-        line += text.count(b"\n", 0, end)
-        remainder = text[end:]
-    yield line, remainder
+        yield line, text
+        line += text.count(b"\n")
 
 
 def _numbers(path: Location, line: int, text: bytes) -> np.ndarray:
@@ -217,9 +207,8 @@ def _numbers(path: Location, line: int, text: bytes) -> np.ndarray:
     for number, one in enumerate(text.split(b"\n"), line + 1):
         for word in one.split():
             try:
-                sound = bool(np.isfinite(float(word)))
+                _finite(word)
             except ValueError:
-                sound = False
-            if not sound:
-                raise InputError(f"{path}:{number}: {word[:30].decode('ascii', 'replace')!r} is not a finite number")
+                shown = word[:30].decode("ascii", "replace")
+                raise InputError(f"{path}:{number}: {shown!r} is not a finite number") from None
     raise AssertionError("one of the words is no number")

@@ -6,14 +6,12 @@ estimator make the columns (vectorizers.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option, require_library
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import numbers_of
 from blocksvm.exchange.linear import Linear, calibration_notes, linear_of, model_of, wrong_form
 from blocksvm.exchange.vectorizers import ngrams_in, require_names, steps_before
@@ -26,9 +24,6 @@ MOST_BYTES = 4_000_000_000  # of an estimator's dense weights
 # of labels; others are numpy's own choice
 LABEL_TYPES = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float32", "object")
 KNOWN_AS = "scikit-learn"  # among a loss's names in other programs: by estimator
-
-
-require: Callable[[], None] = partial(require_library, "scikit-learn", "An estimator")
 
 
 def estimator_of(model: Model, names: Path | None = None) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:

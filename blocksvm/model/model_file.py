@@ -21,11 +21,13 @@ from typing import Any
 import h5py
 import numpy as np
 from msgspec import structs
+from scipy import sparse
 
 from blocksvm.base.errors import InputError, InputWarning
 from blocksvm.base.labels import listed
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.user_code import by_user
+from blocksvm.base.vectors import side_by_side
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.files.output import check_output
 from blocksvm.files.paths import Location, location
@@ -35,13 +37,13 @@ from blocksvm.formats.weighing import FeatureFactors
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.kernels.rows import Entries
 from blocksvm.losses import check_loss
-from blocksvm.model.decision_values import sets_of
+from blocksvm.model.decision_values import decision_pieces, sets_of
 from blocksvm.model.feature_names import NamedRows, all_names, names_in, names_of, write_feature_names
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.solver_state import Piecewise, whole, write_state
-from blocksvm.model.sparse_weights import Kept, kept_in, read_sparse, write_sparse
+from blocksvm.model.sparse_weights import Kept, WeightsByFeature, kept_in, read_sparse, write_sparse
 from blocksvm.problems.expansion import Expansion, Support
-from blocksvm.sources.matrix import rows_to_score
+from blocksvm.sources.matrix import plain_array, rows_to_score
 from blocksvm.store.arrays import read_array, read_factors, read_range, require_length, write_array, write_arrays
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import KernelMeta, ModelMeta
@@ -196,29 +198,35 @@ class Model:
             return scored_at_once(scorer, "the model" if self.folder else self.path, 2)
         X = rows_to_score(X)
         require_scores(self.meta, self.path or "the model")
-        if self.support is not None:
-            return self._expanded(X, self.support)
-        if self.bits is not None:
-            index = IdIndex(len(self.feature_ids)).fill([(0, self.feature_ids)])
-            positions = index.find(hashed(np.arange(X.shape[1]), self.bits))
-            known = np.flatnonzero(positions >= 0)
-            positions = positions[known]
-        else:
-            positions = np.flatnonzero(self.feature_ids < X.shape[1])
-            known = self.feature_ids[positions]
-        if len(self.feature_ids) and X.shape[1] and not len(known):
+        ids, bits, d = np.arange(X.shape[1]), self.bits, len(self.feature_ids)
+        if bits is not None and len(ids):  # columns of one hash are one feature, which a kernel sees
+            ids, column = np.unique(hashed(ids, bits), return_inverse=True)
+            X = (X @ sparse.csr_matrix((np.ones(len(column)), (np.arange(len(column)), column)))).tocsr()
+        positions = IdIndex(d).fill([(0, self.feature_ids)]).find(ids)
+        if d and len(ids) and (positions < 0).all():
             warnings.warn(
                 f"{self.path or 'the model'} knows no feature of X, whose columns are feature ids from 0 to "
                 f"{X.shape[1] - 1:,}, so that all rows score alike; of a model of text give text to blocksvm predict",
                 InputWarning,
                 stacklevel=2,
             )
+        positions[positions < 0] = d
+        entries = Entries(plain_array(X.indptr, np.int64), positions[X.indices], plain_array(X.data, X.data.dtype))
+        w, completion = self.weights_to_score()
+        values = np.empty((X.shape[0], len(w)))
+        for rows, of_rows in decision_pieces(entries, w, 1.0, completion):
+            values[rows] = of_rows.T
+        return values if len(w) > 1 else values[:, 0]
+
+    def weights_to_score(self) -> tuple[Any, Expansion | None]:
+        """(the vectors w and the completion of ``decision_pieces``, for a constant feature of 1): feature d, of weight
+        0, stands for all that the model does not know."""
+        d, intercepts = len(self.feature_ids), np.atleast_1d(self.intercept)
         if self.meta.sparse is not None:
-            values = (X[:, known] @ self.weights[:, positions].T).toarray() + self.intercept
-            return values if len(self.labels) > 2 or self.multilabel else values[:, 0]
-        columns = np.zeros((X.shape[1], *self.weights.shape[:-1]))
-        columns[known] = self.weights[..., positions].T
-        return np.asarray(X @ columns, dtype=np.float64) + self.intercept
+            return WeightsByFeature(self.weights, intercepts, d + 1), None
+        w = side_by_side(len(intercepts), d + 2)
+        w[:, :d], w[:, -1] = self.weights, intercepts
+        return w, None if self.support is None else Expansion.of(self.support, np.arange(d), d)
 
     def no_values(self) -> np.ndarray:
         """The decision values of no rows: (0,), or (0, k)."""
@@ -238,20 +246,6 @@ class Model:
         if hasattr(X, "__arrow_c_stream__") or isinstance(X, Iterator):
             return inputs_given(X), {}
         return None
-
-    def _expanded(self, X, support: Support) -> np.ndarray:
-        if self.bits is not None and X.shape[1]:
-            # what is one hashed feature is added up, also where the model does not know it
-            hashes, column = np.unique(hashed(np.arange(X.shape[1]), self.bits), return_inverse=True)
-            X = (X @ _summing(column, len(hashes))).tocsr()
-            there = np.minimum(np.searchsorted(hashes, self.feature_ids), len(hashes) - 1)
-            positions = np.where(hashes[there] == self.feature_ids, there, -1)
-        else:
-            positions = np.where(self.feature_ids < X.shape[1], self.feature_ids, -1)
-        entries = Entries(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64))
-        values = np.full((1, X.shape[0]), float(self.intercept))
-        Expansion.of(support, positions, X.shape[1]).complete(entries, values)
-        return values[0]
 
     def predict(self, X) -> np.ndarray:
         """The label of each row (n,), a number or string of the user's own; a decision value of 0 is the negative one,
@@ -308,14 +302,6 @@ class Model:
         """The logarithms of ``predict_proba``, -inf for 0."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
-
-
-def _summing(column: np.ndarray, n_columns: int):
-    """The sparse matrix that adds each column of X to column[j] of so many."""
-    from scipy import sparse
-
-    n = len(column)
-    return sparse.csr_matrix((np.ones(n), (np.arange(n), column)), shape=(n, n_columns))
 
 
 def describe_model(path: str | Location) -> ModelMeta:

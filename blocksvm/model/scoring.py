@@ -43,8 +43,7 @@ from blocksvm.model.model_file import (
     load_model,
     support_bytes,
 )
-from blocksvm.model.sparse_weights import BY_FEATURE_BYTES, ENTRY_BYTES, WeightsByFeature
-from blocksvm.problems.expansion import Expansion
+from blocksvm.model.sparse_weights import BY_FEATURE_BYTES, ENTRY_BYTES
 from blocksvm.sources.block import INDEX_BYTES, Arena
 from blocksvm.sources.source import largest_chunk_bytes
 from blocksvm.store.descriptions import ModelMeta
@@ -149,7 +148,7 @@ class Scorer:
         """Load the model, as far as the budget has room for it; the positions of its ids.  named_by: the file by whose
         features contributions are told."""
         description = self.description
-        d, k = description.n_features, description.n_vectors
+        d = description.n_features
         self.explainer = Explainer(self.n_explained, named_by, self.budget) if self.n_explained else None
         need, more = weight_bytes(description)
         need += IdIndex.n_bytes(d) + support_bytes(description.kernel, d)
@@ -157,16 +156,7 @@ class Scorer:
         self.budget.require("the model", need + more + 8 * d)
         self.budget.take("the model", need)
         loaded = load_model(self.path)
-        # features that are not known point at a weight of 0, the last entry is the constant
-        self.w: np.ndarray | WeightsByFeature
-        if description.sparse is not None:
-            self.w = WeightsByFeature(loaded.weights, np.atleast_1d(loaded.intercept), d + 1)
-        else:
-            self.w = side_by_side(k, d + 2)
-            self.w[:, :-2] = loaded.weights
-            self.w[:, -1:] = np.expand_dims(loaded.intercept, -1)
-        support = loaded.support
-        self.completion = None if support is None else Expansion.of(support, np.arange(d), d)
+        self.w, self.completion = loaded.weights_to_score()
         self.coverage = Coverage(loaded.path)
         index = IdIndex(d, self.budget.left // 4).fill([(0, loaded.feature_ids)])
         # from here on the weights are only needed in this order

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import chain
+from itertools import chain, repeat
 from typing import IO, Any
 
 import msgspec
@@ -141,13 +141,6 @@ class Results:
             for name, column in columns.items()
         }
 
-    def lists(self, columns: Mapping[str, np.ndarray], rows: np.ndarray, labels: list) -> list[list]:
-        """The columns of some rows, those of labels as these."""
-        return [
-            [labels[code] for code in column[rows].tolist()] if name.startswith("label") else column[rows].tolist()
-            for name, column in columns.items()
-        ]
-
 
 def own_names(names: Collection[str], results: Collection[str]) -> dict[str, str]:
     """The names of columns that are kept, none of which is a result's or another's."""
@@ -164,11 +157,11 @@ def own_names(names: Collection[str], results: Collection[str]) -> dict[str, str
 class ScoreFile:
     """A file of rows' results.  unseen: keys of the columns to be kept that no row had."""
 
-    def __init__(self, results: Results):
-        self.results = results
+    def __init__(self) -> None:
         self.unseen: set[str] = set()
 
-    def write(self, kept: pa.RecordBatch | None, columns: Mapping[str, np.ndarray], selected: np.ndarray) -> None:
+    def write(self, kept: pa.RecordBatch | None, results: dict[str, pa.Array]) -> None:
+        """Of some rows what is kept, and their results by column."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -178,21 +171,18 @@ class ScoreFile:
 class TableFile(ScoreFile):
     """A file of a table: rows are kept until they make a row group; open_writer(schema) begins it."""
 
-    def __init__(self, results: Results, open_writer: Callable[[pa.Schema], Any], most_bytes: int):
-        super().__init__(results)
+    def __init__(self, open_writer: Callable[[pa.Schema], Any], most_bytes: int):
+        super().__init__()
         self.open_writer, self.most_bytes = open_writer, most_bytes
         self.parts: list[pa.RecordBatch] = []
         self.rows = self.n_bytes = 0
         self.writer: Any = None
 
-    def write(self, kept: pa.RecordBatch | None, columns: Mapping[str, np.ndarray], selected: np.ndarray) -> None:
-        results = self.results.table(columns)
+    def write(self, kept: pa.RecordBatch | None, results: dict[str, pa.Array]) -> None:
         if kept is not None:
             names = own_names(kept.schema.names, results)
             results = {own: kept.column(name) for name, own in names.items()} | results
         batch = pa.RecordBatch.from_arrays(list(results.values()), names=list(results))
-        if not selected.all():
-            batch = batch.take(array_of(np.flatnonzero(selected)))
         self.parts.append(batch)
         self.rows, self.n_bytes = self.rows + len(batch), self.n_bytes + batch.nbytes
         if self.rows >= GROUP_ROWS or self.n_bytes >= self.most_bytes:
@@ -214,23 +204,20 @@ class TableFile(ScoreFile):
 class JsonFile(ScoreFile):
     """A file of JSON lines: the kept keys as they were written, then the results."""
 
-    def __init__(self, results: Results, file: IO[bytes], keep: str | None):
-        super().__init__(results)
+    def __init__(self, file: IO[bytes], keep: str | None):
+        super().__init__()
         self.file, self.keys = file, [] if keep is None else keep.split(",")
         self.unseen = set(self.keys)
         self.encode = msgspec.json.Encoder().encode
         self.strict = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
-    def write(self, kept: pa.RecordBatch | None, columns: Mapping[str, np.ndarray], selected: np.ndarray) -> None:
-        rows = np.flatnonzero(selected)
-        values = zip(*self.results.lists(columns, rows, self.results.labels), strict=True)
-        objects = [b"{}"] * len(rows) if kept is None else kept.column("object").take(array_of(rows)).to_pylist()
-        lines = [
-            self.encode(self._kept(own, columns) | dict(zip(columns, of_row, strict=True)))
-            for own, of_row in zip(objects, values, strict=True)
-        ]
-        if lines:
-            self.file.write(b"\n".join(lines) + b"\n")
+    def write(self, kept: pa.RecordBatch | None, results: dict[str, pa.Array]) -> None:
+        rows = zip(*(column.to_pylist() for column in results.values()), strict=True)
+        objects = repeat(b"{}") if kept is None else kept.column("object").to_pylist()
+        self.file.writelines(
+            self.encode(self._kept(own, results) | dict(zip(results, of_row, strict=True))) + b"\n"
+            for of_row, own in zip(rows, objects, strict=False)
+        )
 
     def decode(self, own: bytes) -> dict[str, Any]:
         """An object's keys with their values as they were written."""
@@ -259,23 +246,22 @@ class JsonFile(ScoreFile):
 class LineFile(ScoreFile):
     """Lines as fastText's ``predict-prob`` writes them: each label, as __label__word, and its probability or score."""
 
-    def __init__(self, results: Results, file: IO[bytes]):
-        super().__init__(results)
+    def __init__(self, file: IO[bytes]):
+        super().__init__()
         self.file = file
 
-    def write(self, kept: None, columns: Mapping[str, np.ndarray], selected: np.ndarray) -> None:
-        likely = "probability" if "probability" in columns else "score"
-        shown = {name: column for name, column in columns.items() if name.startswith(("label", likely))}
-        labels = [f"__label__{text}" for text in self.results.texts]
-        parts = self.results.lists(shown, np.flatnonzero(selected), labels)
-        words = [[one if isinstance(one, str) else f"{one:.6g}" for one in part] for part in parts]
+    def write(self, kept: None, results: dict[str, pa.Array]) -> None:
+        likely = "probability" if "probability" in results else "score"
+        words = [
+            [f"__label__{label_text(one)}" if name.startswith("label") else f"{one:.6g}" for one in column.to_pylist()]
+            for name, column in results.items()
+            if name.startswith(("label", likely))
+        ]
         self.file.write("".join([" ".join(row) + "\n" for row in zip(*words, strict=True)]).encode())
 
 
 @contextmanager
-def opened(
-    path: Location, format_: str, results: Results, keep: str | None, memory: int, overwrite: bool
-) -> Iterator[ScoreFile]:
+def opened(path: Location, format_: str, keep: str | None, memory: int, overwrite: bool) -> Iterator[ScoreFile]:
     """The file for results of rows of this format, which takes its name when the body ends well."""
     with ExitStack() as stack:
         file: Any = stack.enter_context(written_whole(path, overwrite))
@@ -288,9 +274,9 @@ def opened(
             "tsv": lambda schema: pa.csv.CSVWriter(file, schema, write_options=pa.csv.WriteOptions(delimiter="\t")),
         }
         if format_ in writers:
-            rows = TableFile(results, writers[format_], memory // GROUP_PARTS)
+            rows = TableFile(writers[format_], memory // GROUP_PARTS)
         else:
-            rows = JsonFile(results, file, keep) if format_ == "jsonl" else LineFile(results, file)
+            rows = JsonFile(file, keep) if format_ == "jsonl" else LineFile(file)
         yield rows
         rows.close()
 
@@ -381,10 +367,14 @@ def written(
     memory = scorer.budget.total
     pieces = scorer.scores([name])
     first = next(pieces)
-    with opened(path, scorer.format, results, scorer.keep, memory, again) as file:
+    with opened(path, scorer.format, scorer.keep, memory, again) as file:
         for scores in chain([first], pieces):
             columns, selected = results.columns(scores)
-            file.write(scores.kept, columns, selected)
+            kept = scores.kept
+            if not selected.all():
+                columns = {name: column[selected] for name, column in columns.items()}
+                kept = None if kept is None else kept.take(array_of(np.flatnonzero(selected)))
+            file.write(kept, results.table(columns))
             measures.count(scores)
             yield int(selected.sum())
     for key in sorted(file.unseen):

@@ -49,9 +49,9 @@ class Matrix(Source):
             raise InputError("the matrix has no rows; give at least one")
         if d > np.iinfo(np.int32).max:
             raise InputError(f"the matrix has {d} columns; at most 2,147,483,647 can be held")
-        self.indptr = _plain(X.indptr, np.int64)
-        self.indices = _plain(X.indices, np.int32)
-        data = _plain(X.data, X.data.dtype if X.data.dtype in (np.float32, np.float64) else np.float64)
+        self.indptr = plain_array(X.indptr, np.int64)
+        self.indices = plain_array(X.indices, np.int32)
+        data = plain_array(X.data, X.data.dtype if X.data.dtype in (np.float32, np.float64) else np.float64)
         self.values = None if X.nnz and (data == 1).all() else data
         code = check_entries(self.indices, self.values, d)
         if code != SOUND:
@@ -237,7 +237,7 @@ class _SameMemory:
         self.__array_interface__ = array.__array_interface__ | {"data": (array.ctypes.data, False)}
 
 
-def _plain(array: np.ndarray, dtype) -> np.ndarray:
+def plain_array(array: np.ndarray, dtype) -> np.ndarray:
     """The array as kernels take it, without a copy where it is so; kernels are not compiled again for arrays that may
     not be written, such as joblib's memory maps."""
     array = np.ascontiguousarray(array, dtype=dtype)

@@ -9,7 +9,7 @@ from typing import IO, NamedTuple, Unpack
 
 import numpy as np
 
-from blocksvm.api.setting_keywords import RegretSettings
+from blocksvm.api.setting_keywords import WithCost
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS, refuse_weights
 from blocksvm.base.memory import Budget
@@ -171,7 +171,7 @@ def judge(bound: Bound, run: Run, candidates: list[Comparator], best: Comparator
 
 def measure_regret(source: Source, learner: str, *, max_rows: int | None = None,
                    on_progress: Callable[[str], None] = lambda text: None,
-                   **settings: Unpack[RegretSettings]) -> RegretReport:  # fmt: skip
+                   **settings: Unpack[WithCost]) -> RegretReport:  # fmt: skip
     """Replay an online learner over a source and compare it with the best fixed weights in hindsight.  The source has
     two classes, or more, or sets of them, by the multi-prototype rule, or numbers (``targets="numbers"``), or rows
     alone (``targets="none"``).

@@ -14,7 +14,7 @@ from typing import Unpack
 
 import numpy as np
 
-from blocksvm.api.setting_keywords import PathSettings
+from blocksvm.api.setting_keywords import SettingKeywords
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.settings import n_threads, plain
@@ -257,7 +257,7 @@ def cross_validate(
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
     cluster=None,
-    **settings: Unpack[PathSettings],
+    **settings: Unpack[SettingKeywords],
 ) -> CrossValidation:
     """Train on the rows outside of each of ``folds`` folds at each of the costs ``C``, and score those in it.
 

@@ -1,20 +1,13 @@
 """The keywords of functions that editors complete are the settings that are declared, with their types."""
 
-import inspect
 from dataclasses import fields
 from typing import get_args, get_type_hints
 
 import pytest
 
 import blocksvm
-from blocksvm.api.setting_keywords import (
-    FitSettings,
-    MethodSettings,
-    OnlineSettings,
-    RegretSettings,
-    RowSettings,
-    StoreSettings,
-)
+from blocksvm.api.fit import OF_ROWS
+from blocksvm.api.setting_keywords import FitKeywords
 from blocksvm.api.streams import HIDDEN
 from blocksvm.base.settings import Setting
 from blocksvm.conversion.convert import SplitSettings
@@ -23,19 +16,22 @@ from blocksvm.losses import LOSSES
 from blocksvm.online import LEARNERS
 from blocksvm.online.learner import COMMON_SETTINGS
 from blocksvm.online.methods import SOLVERS, get_method
-from blocksvm.store.recipe import RECIPE
 from blocksvm.streaming.stream_pass import StreamSettings
 from blocksvm.theory.report import REPLAY
 from blocksvm.training.run_settings import RUN_SETTINGS
 
-HINTS = get_type_hints(FitSettings)
+HINTS = get_type_hints(FitKeywords)
 
 
-def declared() -> dict[str, Setting]:
-    groups = [RUN_SETTINGS, *(get_method(name, learner=True).settings for name in LEARNERS)]
+def of_methods() -> dict[str, Setting]:
+    groups = [get_method(name, learner=True).settings for name in LEARNERS]
     for name in SOLVERS:
         groups += [get_method(name).settings, *(get_method(name).takes({"loss": loss}) for loss in LOSSES)]
     return {setting.name: setting for settings in groups for setting in settings}
+
+
+def declared() -> dict[str, Setting]:
+    return of_methods() | {setting.name: setting for setting in RUN_SETTINGS}
 
 
 def named(owner) -> set[str]:
@@ -43,13 +39,9 @@ def named(owner) -> set[str]:
 
 
 def test_every_setting_is_a_keyword():
-    of_rows = set(RowSettings.__annotations__)
-    assert set(HINTS) == {"solver", "learner", "n_jobs", *declared()} | of_rows
-    assert of_rows == {"format", "bits", "dtype", "min_count", "top_features", *RECIPE.names(), *all_choices().names()}
-    assert set(get_type_hints(StoreSettings)) == named(SplitSettings) | {"idf", "scale"} | set(all_choices().names())
-    assert set(get_type_hints(RegretSettings)) == {"C", *get_type_hints(MethodSettings), *REPLAY.names()}
-    of_stream = named(StreamSettings) | set(all_choices().names()) | set(COMMON_SETTINGS.names())
-    assert set(get_type_hints(OnlineSettings)) == of_stream | {"C", *get_type_hints(MethodSettings)}
+    of_stream = named(StreamSettings) | set(COMMON_SETTINGS.names())
+    of_store = named(SplitSettings) | set(OF_ROWS)
+    assert set(HINTS) == {"solver", "learner", *declared(), *REPLAY.names(), *of_stream, *of_store}
 
 
 def test_a_keyword_takes_what_its_setting_takes():
@@ -61,18 +53,9 @@ def test_a_keyword_takes_what_its_setting_takes():
     assert other == []
 
 
-@pytest.mark.parametrize(
-    ("function", "keywords"),
-    [(blocksvm.fit, "FitSettings"), (blocksvm.cross_validate, "PathSettings"), (blocksvm.write_store, "StoreSettings"),
-     (blocksvm.Stream, "OnlineSettings"), (blocksvm.measure_regret, "RegretSettings")],
-)  # fmt: skip
-def test_functions_have_them(function, keywords):
-    assert inspect.signature(function).parameters["settings"].annotation == f"Unpack[{keywords}]"
-
-
 def test_no_keyword_means_two_things():
-    assert not set(all_choices().names()) & (named(StreamSettings) | set(get_type_hints(MethodSettings)))
-    assert not set(get_type_hints(MethodSettings)) & named(SplitSettings)
+    assert not set(all_choices().names()) & (named(StreamSettings) | set(declared()))
+    assert not set(of_methods()) & named(SplitSettings)
 
 
 def test_write_store_takes_the_settings_of_split_and_of_the_format(tmp_path):
