@@ -13,6 +13,7 @@ from support.training_cases import run_in_process
 import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.formats import AUTO, said_of_columns, settled
+from blocksvm.formats.choices import KEEP
 from blocksvm.formats.file_reader import inputs_of
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.hashing import reader_of
@@ -36,6 +37,7 @@ def read(path, recipe=None, **options):
     rows, notes = [], {}
     with inputs_of([str(path)], recipe) as inputs:
         recipe = settled(inputs, recipe, 1 << 30)
+        inputs.options = recipe.options | ({KEEP: None} if later else {})
         reading = ReaderOptions(recipe, labelled=not later, named=True, offers=() if later else ("bits",))
         reader = reader_of(reading)
         for piece in inputs.pieces(1 << 20, LIMIT):
