@@ -27,7 +27,7 @@ from blocksvm.formats.kernels.columns import Words
 from blocksvm.formats.kernels.name_hashes import RECENT
 from blocksvm.formats.kernels.numbers import FINE, NOT_FINITE
 from blocksvm.formats.kernels.svmlight import BIG_NORM, DUPLICATE
-from blocksvm.formats.ngram_features import NgramFeatures
+from blocksvm.formats.ngram_features import NgramFeatures, Rows
 from blocksvm.formats.table_columns import (
     NO_QUOTE,
     Dialect,
@@ -326,18 +326,6 @@ class RowMaker:
         return Rows(indptr[: rows + 1], ids[:nnz], values[:nnz], names, largest, code, name)
 
 
-class Rows(NamedTuple):
-    """Rows, as of ``RowBatch``; code, name: what is wrong with the one after them, and the feature where it is."""
-
-    indptr: np.ndarray
-    ids: np.ndarray
-    values: np.ndarray
-    names: tuple | None
-    largest: float
-    code: int
-    name: str
-
-
 class Cells(NamedTuple):
     """Cells of k columns of n rows: cell r of column j is ``text[ends[j n + r]:ends[j n + r + 1]]``; bytes before and
     after them are readable."""
@@ -458,8 +446,7 @@ def rows_of_texts(ngrams: NgramFeatures, columns: list, n: int, buffer: ParseBuf
     most = int(ngrams.entries * (cells.ends[-1] - cells.ends[0] + n)) + 1
     take = buffer.take
     indptr, ids, values = take("indptr", n + 1, np.int64), take("ids", most, np.int64), take("values", most, np.float64)
-    rows = ngrams.rows(cells.text, spans, indptr, ids, values)
-    return Rows(rows.indptr, rows.ids, rows.values, rows.names, rows.largest, FINE, "")
+    return ngrams.rows(cells.text, spans, indptr, ids, values)
 
 
 def cells_of(arrays: list, n: int) -> Cells:

@@ -81,10 +81,7 @@ class Cutter:
             return batch, None, None
         data = text.tobytes()
         begins, stop = self.rows_of(data, 0)
-        if batch is None or stop < len(data):
-            batch = self._batch(text[: stop if begins else 0])
-        if batch is None or len(batch) != len(begins):
-            raise InputError("the lines cannot be cut into cells; are its quotes or separators others?")
+        batch = self._whole(text[:stop], len(begins))
         lines = np.searchsorted(np.flatnonzero(text == NEWLINE), begins)
         return batch, lines, None if stop == len(data) else self.fault_at(data, stop)
 
@@ -133,10 +130,14 @@ class Cutter:
             if begin < len(data):
                 line, _, quote = self.fault_at(data, begin)
                 begin = int(starts[line + 1 + lines_open(text, starts[line:], quote)])
-        batch = self._batch(rows if begins else b"")
-        if batch is None or len(batch) != len(begins):
+        return self._whole(rows, len(begins)), np.searchsorted(starts, begins, side="right") - 1
+
+    def _whole(self, text: np.ndarray | bytes, n: int) -> pa.RecordBatch:
+        """The columns of lines with n rows."""
+        batch = self._batch(text if n else b"")
+        if batch is None or len(batch) != n:
             raise InputError("the lines cannot be cut into cells; are its quotes or separators others?")
-        return batch, np.searchsorted(starts, begins, side="right") - 1
+        return batch
 
     def _batch(self, text: np.ndarray | bytes) -> pa.RecordBatch | None:
         """The columns of some lines; None where one of these is no row."""

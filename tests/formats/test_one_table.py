@@ -231,6 +231,18 @@ def test_later_files_have_the_kinds_of_the_first(first, later, kinds, tmp_path):
         read(label, recipe)
 
 
+def test_columns_that_are_new_or_missing_in_later_rows_are_told_in_every_form(tmp_path):
+    _, recipe, _ = read(written(tmp_path, "csv", "a,c,label\n1,x,1\n2,y,0\n"))
+    later = pa.table({"a": [3, 4], "new": ["u", "v"]})
+    for form in ("csv", "parquet", "arrow"):
+        rows, _, notes = read(written(tmp_path, form, later, "later"), recipe)
+        assert names_in(rows) == [{"a": 3.0}, {"a": 4.0}]
+        lacks, new = "columns that the rows before had and the table lacks", "columns that the rows before did not have"
+        assert notes == {f"{lacks}, taken as empty": (1, 0, "c"), f"{new}, which were left out": (1, 0, "new")}, form
+        with pytest.raises(InputError, match=r"the table has none of the columns that the model was trained on \(a, c"):
+            read(written(tmp_path, form, later.select(["new"]), "later"), recipe)
+
+
 def test_columns_without_a_name_are_left_out(tmp_path):
     """The index of pandas, which csv writes without a name and Parquet under its own."""
     frame = pd.DataFrame({"x": [1.5, 2.5], "c": ["a", "b"], "label": [True, False]}, index=[7, 9])
