@@ -81,7 +81,8 @@ class Cutter:
             return batch, None, None
         data = text.tobytes()
         begins, stop = self.rows_of(data, 0)
-        batch = self._whole(text[:stop], len(begins))
+        if stop < len(data) or batch is None or len(batch) != len(begins):
+            batch = self._whole(text[:stop], len(begins))
         lines = np.searchsorted(np.flatnonzero(text == NEWLINE), begins)
         return batch, lines, None if stop == len(data) else self.fault_at(data, stop)
 
