@@ -14,7 +14,7 @@ from blocksvm.formats.file_reader import ENTRY_BYTES, Features, FileFormat, Spar
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.kernels.name_hashes import hash_of
 from blocksvm.formats.text.text_source import LineLimit
-from blocksvm.store.anndata_file import AnnData, Fault, Words, opened
+from blocksvm.store.anndata_file import AnnData, Fault, opened
 
 SPARED = 48 << 20  # bytes for HDF5's chunks, of the 300 MB that a command may take beside its budget
 
@@ -28,14 +28,14 @@ class H5ad(FileFormat):
         with opened(name, SPARED + 8 * (n_bytes if limit is None else max(n_bytes, limit.n_bytes)), n_entries) as table:
             labels = None if options.get("label") is None else table.labels(options["label"])
             features, positions = features_of(table, name)
-            runs = table.stored(n_entries) if table.sparse else table.dense(n_entries)
-            for first, _, lengths, columns, values in runs:
-                if len(columns) and not (0 <= columns.min() and columns.max() < table.n_columns):
-                    raise Fault("X is damaged (a column is out of range); get it again")
+            first = 0
+            for lengths, columns, values in table.rows(n_entries):
                 require_fit(int(lengths.max()), limit, name)
                 last = first + len(lengths)
-                own = np.full(last - first, np.nan) if labels is None else labels_of(labels(first, last))
+                own = np.full(last - first, np.nan) if labels is None else labels(first, last)
+                own = own if isinstance(own, list) else own + 0.0  # -0 is 0
                 yield SparseRows(lengths, positions[columns], values, own, features), last / table.n_rows
+                first = last
 
     @staticmethod
     def rows_of(payload: SparseRows, reading: ReaderOptions) -> SparseRows:
@@ -47,9 +47,9 @@ def features_of(table: AnnData, name: str) -> tuple[Features, np.ndarray]:
     words: list[bytes] = []
     for first, last in table.pieces(table.n_columns):
         names = table.names(first, last)
-        if not isinstance(names, tuple) or (names[0] < 0).any():
+        if not isinstance(names, list) or None in names:
             raise Fault("the names of var are no text, or one is missing; give each variable a name")
-        words += [names[1][code] for code in names[0].tolist()]
+        words += [name.encode() for name in names]
     ends = np.cumsum([len(word) for word in words], dtype=np.int64)
     begins = np.append(0, ends[:-1])[: len(ends)]
     ids = np.array([hash_of(word, np.uint64(0)) >> np.uint64(1) for word in words], np.int64)
@@ -62,14 +62,6 @@ def features_of(table: AnnData, name: str) -> tuple[Features, np.ndarray]:
     positions = np.empty(table.n_columns, np.int64)
     positions[rising] = np.arange(table.n_columns)
     return features, positions
-
-
-def labels_of(column: np.ndarray | Words) -> np.ndarray | list:
-    """Numbers, or words, None where there is none."""
-    if not isinstance(column, tuple):
-        return column + 0.0  # -0 is 0
-    words = [*(word.decode() for word in column[1]), None]  # the last one of code -1
-    return [words[code] for code in column[0].tolist()]
 
 
 H5AD = H5ad()

@@ -7,7 +7,6 @@ strings, as those of the first lines are; null, or no such key, is no label.  Wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -15,17 +14,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.json
-from msgspec import structs
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import EXACT, as_exact
-from blocksvm.base.row_batch import Origin, RowBatch
-from blocksvm.formats.arrow_tables import ArrowReader, ArrowRows
 from blocksvm.formats.choices import LABEL_TYPE, chosen
-from blocksvm.formats.file_reader import RowPiece
-from blocksvm.formats.format import ParseBuffer, ReaderOptions
+from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.table_columns import SAMPLED_ROWS, text_columns
-from blocksvm.formats.table_rows import POOL, WHOLE, array_of, numbers_of
+from blocksvm.formats.table_rows import POOL, WHOLE, TableReader, TableRows, array_of, floats, numbers_of
 from blocksvm.formats.text.text_source import TextPiece, utf8_lines
 from blocksvm.kernels.text_bytes import NEWLINE
 
@@ -35,11 +30,10 @@ TYPES = {
 }  # fmt: skip
 
 
-class JsonReader(ArrowReader):
+class JsonReader(TableReader):
     def __init__(self, reading: ReaderOptions):
         options = JSON_LINES.chosen_of(reading.recipe.options)
-        super().__init__(replace(reading, recipe=structs.replace(reading.recipe, options=options)))
-        self.expansion += 2  # the lines as pyarrow has cut them
+        super().__init__(reading, options, 0, besides=3)  # the lines, and as pyarrow has cut them
         self.texts = options["text"].split(",")
         fields = dict.fromkeys(self.texts, pa.string()) | {options["label"]: TYPES[options[LABEL_TYPE]]}
         self.keys = list(fields)
@@ -52,7 +46,7 @@ class JsonReader(ArrowReader):
             "parse_options": pa.json.ParseOptions(explicit_schema=schema_of(tree), unexpected_field_behavior="ignore"),
         }
 
-    def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
+    def taken(self, piece: TextPiece) -> TableRows:
         text = piece.text
         end, fault = utf8_lines(text, piece.end)
         ends = np.flatnonzero(text[:end] == NEWLINE) + 1
@@ -68,26 +62,25 @@ class JsonReader(ArrowReader):
                 table = self._table(text[:begin])
             lines = np.flatnonzero(~blank[:n_lines])
         columns = {key: self._column(table, key) for key in self.keys}
+        wrong = [(len(lines), "")]
         for key in self.texts:
             if columns[key].null_count:
                 row = int(np.flatnonzero(numbers_of(columns[key].is_null()))[0])
-                fault = int(lines[row]), f"the object has no text under the key {key}, which {option('text')} names"
-                columns = {name: column.slice(0, row) for name, column in columns.items()}
-        batch = pa.RecordBatch.from_arrays(list(columns.values()), names=self.keys)
-        about = text_columns(self.keys, self.options, dict(zip(self.keys, batch.schema.types, strict=True)))
-        rows = super().parse(RowPiece(piece.source, ArrowRows(piece.source.name, about, batch, False), None), buffer)
-        lines = lines[: len(rows)]
-        origin = Origin(piece.source, piece.fraction, fault[0] if fault else len(ends), lines)
+                wrong.append((row, f"the object has no text under the key {key}, which {option('text')} names"))
+        if pa.types.is_floating(columns[self.options["label"]].type):
+            labels = floats(columns[self.options["label"]])
+            for row in np.flatnonzero(np.abs(labels) >= EXACT)[:1].tolist():
+                wrong.append((row, as_exact(f"{labels[row]:.0f}", "write labels as strings")))
+        n, sentence = min(wrong)
+        fault = (int(lines[n]), sentence) if sentence else fault
+        batch = pa.RecordBatch.from_arrays([column.slice(0, n) for column in columns.values()], names=self.keys)
         kept = None
         if self.reading.keep is not None:  # the objects' own bytes, so that what they hold stays as it is
             buffers = [None, *(pa.py_buffer(array) for array in (np.append(0, ends).astype(np.int64), text[:end]))]
             objects = pa.Array.from_buffers(pa.large_binary(), len(ends), buffers)
-            kept = pa.RecordBatch.from_arrays([objects.take(array_of(lines))], names=["object"])
-        rows = replace(rows, origin=origin, fault=fault, kept=kept)
-        if isinstance(rows.labels, np.ndarray) and (np.abs(rows.labels) >= EXACT).any():
-            row = int(np.argmax(np.abs(rows.labels) >= EXACT))
-            return rows.until(row, as_exact(f"{rows.labels[row]:.0f}", "write labels as strings"))
-        return rows
+            kept = pa.RecordBatch.from_arrays([objects.take(array_of(lines[:n]))], names=["object"])
+        about = text_columns(self.keys, self.options, dict(zip(self.keys, batch.schema.types, strict=True)))
+        return TableRows(about, batch, False, kept, lines, len(ends), fault)
 
     def _table(self, text: np.ndarray) -> pa.Table | None:
         """The objects of whole lines; None where one is none."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from blocksvm.formats.choices import ngrams_of
 from blocksvm.formats.kernels import ngrams as kernels
+from blocksvm.formats.kernels.numbers import FINE
 from blocksvm.kernels.text_bytes import SPARE
 from blocksvm.store.recipe import Recipe
 
@@ -57,14 +58,17 @@ def characters_of(options: Mapping) -> tuple[np.ndarray, np.ndarray]:
     return characters(options.get("case") or "lower", options.get("accents") or "keep")
 
 
-class NgramRows(NamedTuple):
-    """Rows, as of ``RowBatch``, up to the first that is not UTF-8."""
+class Rows(NamedTuple):
+    """Rows, as of ``RowBatch``, up to the first that is at fault (of texts: not UTF-8); code, name: what is wrong with
+    that one, of tables, and the feature where it is."""
 
     indptr: np.ndarray
     ids: np.ndarray
     values: np.ndarray
     names: tuple | None
     largest: float
+    code: int = FINE
+    name: str = ""
 
 
 class NgramFeatures:
@@ -83,7 +87,7 @@ class NgramFeatures:
 
     def rows(
         self, text: np.ndarray, spans: np.ndarray, indptr: np.ndarray, ids: np.ndarray, values: np.ndarray
-    ) -> NgramRows:
+    ) -> Rows:
         """Of the texts ``text[spans[i, 0]:spans[i, 1]]``, spans (n, 2) int64, into arrays with room for them; after the
         last one ``SPARE`` bytes are readable."""
         lengths = spans[:, 1] - spans[:, 0]
@@ -96,4 +100,4 @@ class NgramFeatures:
         )  # fmt: skip
         nnz = int(indptr[rows])
         names = (out, firsts[:nnz], lasts[:nnz]) if self.named else None
-        return NgramRows(indptr[: rows + 1], ids[:nnz], values[:nnz], names, largest)
+        return Rows(indptr[: rows + 1], ids[:nnz], values[:nnz], names, largest)

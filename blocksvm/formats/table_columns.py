@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,8 @@ import pyarrow.compute as compute
 
 from blocksvm.base.errors import InputError, nearest, option
 from blocksvm.formats.choices import COLUMNS, DELIMITERS, KEEP, KINDS, WORDS, added
-from blocksvm.formats.text.text_source import LONE_RETURNS, NOT_UTF8, quoted
+from blocksvm.formats.kernels.name_hashes import hash_of
+from blocksvm.formats.text.text_source import LONE_RETURNS, NOT_UTF8
 
 
 class Role(IntEnum):
@@ -46,6 +48,7 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 KIND_WORDS = {"numeric": "numbers", "categorical": "categories", "lists": "lists or maps"}
 INDEX = re.compile(r"__index_level_\d+__")  # of pandas, whose csv gives it no name
 NO_QUOTE = -1
+CATEGORIES_GO_ON = np.uint64(0x452821E638D01377)  # a category's hash goes on from another one than that of a number
 
 
 class Dialect(NamedTuple):
@@ -75,13 +78,17 @@ class Dialect(NamedTuple):
             raise InputError(f"a cell is longer than {most:,} characters; is this a table with a row a line?") from None
 
 
-@dataclass(frozen=True)
+@dataclass
 class TableColumns:
     """The columns of one file: names and roles (m,) of all; decided (m,): whether an option or the rows before say what
-    it is; types: of Parquet and Arrow; notes: what was left out, as ``RowBatch.notes``; words: whether labels are
-    words, None where nothing says it; refusal: the sentence for those that make no features, which training needs;
-    texts: the columns of texts, in the order that was asked for; kept: those that are wanted beside the rows; calendar:
-    what ``calendar_columns`` has made of dates."""
+    it is; types: of Parquet and Arrow, none of cells of text; notes: what was left out, as ``RowBatch.notes``; words:
+    whether labels are words, None where nothing says it; texts: the columns of texts, in the order that was asked for;
+    kept: those that are wanted beside the rows; calendar: what ``calendar_columns`` has made of dates.
+
+    As kernels take them: numbers, words, lists: positions of the columns of these roles, label: that of the labels;
+    order: as of ``columns_to_rows``; ids (k,) of the numbers' features; seeds: column -> the hash that its words' go on
+    from; prefixes: the bytes 'column=' of all, and spans: column -> where its own lie.
+    """
 
     names: list[str]
     roles: np.ndarray
@@ -89,14 +96,41 @@ class TableColumns:
     types: Mapping = field(default_factory=dict)
     notes: Mapping = field(default_factory=dict)
     words: bool | None = None
-    refusal: str = ""
     texts: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     calendar: Mapping = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.numbers = self.of(Role.NUMBER, Role.LOGARITHM)
+        self.categories = self.of(Role.WORD)
+        self.lists = self.of(Role.VECTOR, Role.BAG, Role.MAP)
+        self.label = next((self.names[j] for j in self.of(Role.LABEL)), None)
+        codes = {j: k for k, j in enumerate(self.numbers)} | {j: -1 - k for k, j in enumerate(self.categories)}
+        self.order = np.array([codes[j] for j in sorted(codes)], np.int64)
+        used = self.numbers + self.categories + self.lists
+        encoded = [self.names[j].encode() + b"=" for j in used]
+        ends = np.cumsum([0, *map(len, encoded)]).tolist()
+        self.prefixes = np.frombuffer(b"".join(encoded), np.uint8)
+        self.spans = {j: (a, b) for j, a, b in zip(used, ends[:-1], ends[1:], strict=True)}
+        self.ids = np.array([number_id(self.names[j]) for j in self.numbers], np.int64)
+        self.seeds = {j: hash_of(self.names[j].encode(), CATEGORIES_GO_ON) for j in self.categories + self.lists}
+
     def of(self, *roles: int) -> list[int]:
-        """The numbers of the columns with one of these roles."""
+        """The positions of the columns with one of these roles."""
         return np.flatnonzero(np.isin(self.roles, roles)).tolist()
+
+    def used(self) -> list[str]:
+        """The columns that rows are made of."""
+        return [name for name, role in zip(self.names, self.roles.tolist(), strict=True) if role != Role.LEFT_OUT]
+
+    def read(self) -> list[str]:
+        """The columns that are read, those that are wanted beside the rows among them."""
+        wanted = {self.calendar.get(name, (name,))[0] for name in self.used()} | {*self.kept}
+        return [name for name in self.names if name in wanted]
+
+
+def number_id(name: str) -> int:
+    return int(hash_of(name.encode(), np.uint64(0)) >> np.uint64(1))
 
 
 def named_by(patterns: str | None, names: list[str], setting: str, missing: bool = False) -> set[str]:
@@ -127,13 +161,13 @@ def chosen_categories(options: Mapping, names: list[str]) -> tuple[str, bool]:
 
 
 def columns_before(options: Mapping) -> list[str]:
-    """The columns that the first rows had features of, where a header names them, as far as they are known."""
+    """The columns that the first rows had features of, where they have names, as far as they are known."""
     kinds = options.get(KINDS)
-    if kinds is None or options["header"] == "no":
+    if kinds is None or options.get("header") == "no":
         return []
     named = ",".join(filter(None, (options["numeric"], options["categorical"]))).split(",")
     named = [name for name in named if name not in ("", "auto", options["label"]) and not re.search(r"[*?[]", name)]
-    return list(dict.fromkeys((*kinds["numeric"], *kinds["categorical"], *named)))
+    return list(dict.fromkeys((*chain(*(kinds.get(kind, ()) for kind in KIND_WORDS)), *named)))
 
 
 def some_of(names: list[str]) -> str:
@@ -156,64 +190,21 @@ def has_header(names: list[str], options: Mapping) -> bool:
     )
 
 
-def columns_of_text(names: list[str], options: Mapping, labelled: bool) -> TableColumns:
-    """The columns of a file of text in whose first line these cells stand; InputError where a column is not there."""
-    headed, label, first, kinds = options["header"] != "no", options["label"], names, options.get(KINDS)
-    if not headed:
-        n, before = len(names), options[COLUMNS]
-        shorter = not labelled and n + 1 == before
-        if kinds is not None and before is not None and n != before and not shorter:
-            raise InputError(f"the line has {n:,} cells, but the rows before, which have no header either, {before:,}")
-        names = [str(k + 1) for k in range(n + shorter) if not (shorter and str(k + 1) == label)]
-    check_names(names, label, labelled, _hint(first, options))
-    if options.get("text") is not None:
-        return text_columns(names, options)
-    before = columns_before(options)
-    if not labelled and before and not set(before) & set(names):
-        raise InputError(
-            f"the table has none of the columns that the model was trained on ({some_of(before)}); "
-            f"{all_columns(names)}; are its separators others?"
-        )
-    wrong = next((name for name in (kinds or {}).get("lists", ()) if name in names), None)
-    if wrong is not None:
-        raise InputError(f"the column {wrong} had lists or maps in the rows before, which text has not; write Parquet")
-    others = [name for name in names if name != label]
-    patterns, auto = chosen_categories(options, names)
-    # labels are of a kind, too, but only where they are named themselves, not by a pattern; and of rows that are read
-    # as earlier ones were, columns may be missing
-    categories, numeric, left_out = (
-        named_by(listed, names if label in listed.split(",") else others, setting, not labelled or kinds is not None)
-        for listed, setting in (
-            (patterns, "categorical"), (options["numeric"] or "", "numeric"), (options["ignore"] or "", "ignore")
-        )
-    )  # fmt: skip
-    left_out.add("")
-    check_apart(categories, numeric)
-    decided = categories | numeric if auto else set(names)
-    if kinds is not None:
-        decided |= set(kinds["numeric"]) | set(kinds["categorical"])
-        categories = categories | set(kinds["categorical"]) - numeric
-    notes = {}
-    if "" in names:
-        what = "columns without a name, which were left out (give them one in the header)"
-        notes[what] = names.count(""), 0, ""
-    if kinds is not None:
-        missing = [name for name in before if name not in names]
-        if missing:
-            what = "columns that the rows before had and the table lacks, taken as empty"
-            notes[what] = len(missing), 0, some_of(missing)
-        new = [name for name in others if name not in decided | left_out]
-        if new and not labelled:
-            notes["columns that the rows before did not have, which were left out"] = len(new), 0, some_of(new)
-            left_out |= set(new)
-    roles = dict.fromkeys(names, Role.NUMBER) | dict.fromkeys(categories, Role.WORD)
-    roles |= dict.fromkeys(left_out, Role.LEFT_OUT) | {label: Role.LABEL}
-    every, known = np.array([roles[name] for name in names]), np.array([name in decided for name in names], bool)
-    return TableColumns(names, every, known, notes=notes)
+def names_of_text(cells: list[str], options: Mapping, labelled: bool) -> list[str]:
+    """The names of the columns of a file of text in whose first line these cells stand."""
+    if options["header"] != "no":
+        return cells
+    n, before = len(cells), options[COLUMNS]
+    shorter = not labelled and n + 1 == before
+    if options.get(KINDS) is not None and before is not None and n != before and not shorter:
+        raise InputError(f"the line has {n:,} cells, but the rows before, which have no header either, {before:,}")
+    return [str(k + 1) for k in range(n + shorter) if not (shorter and str(k + 1) == options["label"])]
 
 
-def check_names(names: list[str], label: str, labelled: bool, hint: str = "") -> None:
-    """InputError where a column is there twice, or that of the labels is missing; hint: what else may be meant."""
+def columns_of(names: list[str], types: Mapping, options: Mapping, labelled: bool, hint: str = "") -> TableColumns:
+    """The columns of a table; types: of Parquet and Arrow by name, none of text; hint: what else a table without the
+    labels' column may be.  InputError where one is not there, or is not as it was in the rows before."""
+    label, kinds, kept = options["label"], options.get(KINDS), named_by(options.get(KEEP), names, "keep")
     if labelled and label not in names:
         meant = nearest(label, names)
         raise InputError(
@@ -223,90 +214,100 @@ def check_names(names: list[str], label: str, labelled: bool, hint: str = "") ->
     again = next((name for name, n in Counter(names).items() if n > 1 and name), None)
     if again is not None:
         raise InputError(f"the column {again} is there twice; rename one")
+    own = [name for name in names if name in kept]
+    if options.get("text") is not None:
+        return replace(text_columns(names, options, types), kept=own)
+    calendar = calendar_columns(types, label, options)
+    for name, (of, part) in calendar.items():
+        if name in types:
+            raise InputError(f"the column {name} is named as what is made of the column {of}; rename one")
+        types = {**types, name: pa.float64() if part == "years" else pa.string()}
+    names = [*names, *calendar]
+    others = [name for name in names if name != label]
+    patterns, auto = chosen_categories(options, names)
+    # labels are of a kind, too, but only where they are named themselves, not by a pattern; and of rows that are read
+    # as earlier ones were, columns may be missing
+    categories, numeric, left_out = (
+        named_by(listed, names if label in listed.split(",") else others, setting, not labelled or kinds is not None)
+        for listed, setting in (
+            (patterns, "categorical"), (options.get("numeric") or "", "numeric"), (options["ignore"] or "", "ignore")
+        )
+    )  # fmt: skip
+    if both := categories & numeric:
+        settings = f"{option('numeric')} and {option('categorical')}"
+        raise InputError(f"{settings} both name the column {min(both)}; leave one out")
+    words = True if label in categories else False if label in numeric else options.get(WORDS)
+    check_label(label, types.get(label), words)
+    before = {name: kind for kind in KIND_WORDS for name in (kinds or {}).get(kind, ())}
+    numeric = {name for name in numeric if name not in types or is_word(types[name])}
+    unnamed = [name for name in names if not name or INDEX.fullmatch(name)]
+    left_out |= {*unnamed}
+    for name in others:
+        if name not in left_out and name not in numeric:
+            require_kind(name, types.get(name), before.get(name), name in categories)
+    left_out |= {of for of, _ in calendar.values()}
+    decided = (categories | numeric if auto else set(names)) | before.keys()
+    categories |= {name for name, kind in before.items() if kind == "categorical"} - numeric
+    notes = {}
+    if unnamed:
+        notes["columns without a name, which were left out"] = len(unnamed), 0, min(unnamed)
+    if kinds is not None:
+        known, now = columns_before(options), set(names)
+        if not labelled and known and now.isdisjoint(known):
+            raise InputError(
+                f"the table has none of the columns that the model was trained on ({some_of(known)}); "
+                f"{all_columns(names)}; are its separators others?"
+            )
+        if missing := [name for name in known if name not in now]:
+            what = "columns that the rows before had and the table lacks, taken as empty"
+            notes[what] = len(missing), 0, some_of(missing)
+        there = decided | left_out
+        if new := [name for name in others if name not in there and not labelled]:
+            notes["columns that the rows before did not have, which were left out"] = len(new), 0, some_of(new)
+            left_out |= set(new)
+    roles = {
+        name: Role.NUMBER if name in numeric else role_of(types.get(name), name in categories)
+        for name in others
+        if name not in left_out
+    }
+    refused = [name for name, role in roles.items() if role is None]
+    if labelled and refused:
+        one, shown = len(refused) == 1, ", ".join(f"{name} of the type {types[name]}" for name in refused)
+        raise InputError(
+            f"the column{'' if one else 's'} {shown} make{'s' if one else ''} no features; leave "
+            f"{'it' if one else 'them'} out by {added('ignore', options, *refused)}"
+        )
+    if labelled and not roles:
+        raise InputError(f"no column is left to make features of; {all_columns(names)}")
+    every = np.array([Role.LABEL if name == label else roles.get(name) or Role.LEFT_OUT for name in names])
+    known_ones = np.array([name in decided for name in names], bool)
+    return TableColumns(names, every, known_ones, types, notes, words, kept=own, calendar=calendar)
 
 
 def text_columns(names: list[str], options: Mapping, types: Mapping = {}) -> TableColumns:
     """The columns of a table of texts (types: of Parquet and Arrow); InputError where one is not there."""
-    label, texts = options["label"], options["text"].split(",")
+    label, texts, words = options["label"], options["text"].split(","), options.get(WORDS)
     for name in texts:
         if name not in names or name == label:
             wrong = "is that of the labels" if name in names else "is not there"
             raise InputError(f"the column {name}, which {option('text')} names, {wrong}; {all_columns(names)}")
-        type_ = types.get(name, pa.string())
-        if not is_text(type_.value_type if pa.types.is_dictionary(type_) else type_):
+        if not is_text(value_type(types.get(name, pa.string()))):
             raise InputError(
-                f"the column {name}, which {option('text')} names, is of the type {type_}; texts are strings"
+                f"the column {name}, which {option('text')} names, is of the type {types[name]}; texts are strings"
             )
+    check_label(label, types.get(label), words)
     roles = [Role.LABEL if name == label else Role.TEXT if name in texts else Role.LEFT_OUT for name in names]
-    known = {label: types[label]} if label in types else {}
-    return TableColumns(names, np.array(roles), np.ones(len(names), bool), known, words=options.get(WORDS), texts=texts)
+    return TableColumns(names, np.array(roles), np.ones(len(names), bool), types, words=words, texts=texts)
 
 
-def with_kept(columns: TableColumns, options: Mapping) -> TableColumns:
-    kept = named_by(options.get(KEEP), columns.names, "keep")
-    return replace(columns, kept=[name for name in columns.names if name in kept])
-
-
-def check_apart(categories: set[str], numeric: set[str]) -> None:
-    if both := categories & numeric:
-        settings = f"{option('numeric')} and {option('categorical')}"
-        raise InputError(f"{settings} both name the column {min(both)}; leave one out")
-
-
-def columns_of_types(schema: pa.Schema, options: Mapping, labelled: bool, whole: bool) -> TableColumns:
-    """The columns of a table of Parquet or Arrow (whole), or those of its rows that are read; InputError where one is
-    not there, or is not as it was in the rows before."""
-    names, label = list(schema.names), options["label"]
-    check_names(names, label, labelled)
-    if options.get("text") is not None:
-        return text_columns(names, options, dict(zip(names, schema.types, strict=True)))
-    calendar = calendar_columns(schema, label, options)
-    for name, (of, part) in calendar.items():
-        if name in names:
-            raise InputError(f"the column {name} is named as what is made of the column {of}; rename one")
-        schema = schema.append(pa.field(name, pa.float64() if part == "years" else pa.string()))
-    names = list(schema.names)
-    others = [name for name in names if name != label]
-    dates = {of for of, _ in calendar.values()}
-    unnamed = {name for name in names if not name or INDEX.fullmatch(name)}
-    patterns, _ = chosen_categories(options, names)
-    words = True if label in patterns.split(",") else options.get(WORDS)  # whatever a label is, it is a word
-    categories = named_by(patterns, names if words else others, "categorical", missing=not labelled)
-    left_out = named_by(options["ignore"], others, "ignore", missing=not labelled) | unnamed | dates
-    numeric = named_by(options.get("numeric") or "", others, "numeric", missing=not labelled)
-    check_apart(categories, numeric)
-    types = {name: schema.field(k).type for k, name in enumerate(names) if name not in left_out | {label}}
-    numeric = {name for name, type_ in types.items() if name in numeric and is_word(type_)}
-    before = {name: kind for kind in KIND_WORDS for name in (options.get(KINDS) or {}).get(kind, ())}
-    for name, type_ in (*types.items(), *((name, schema.field(name).type) for name in dates)):
-        if name not in numeric:
-            require_kind(name, type_, before.get(name), name in categories)
-    categories |= {name for name, kind in before.items() if kind == "categorical"}
-    roles = {name: role_of(type_, name in categories) for name, type_ in types.items()}
-    roles |= dict.fromkeys(numeric, Role.NUMBER)
-    refused = [name for name, role in roles.items() if role is None]
-    refusal = ""
-    if refused:
-        listed = ", ".join(f"{name} of the type {types[name]}" for name in refused)
-        one = len(refused) == 1
-        refusal = (
-            f"the column{'' if one else 's'} {listed} make{'s' if one else ''} no features; leave "
-            f"{'it' if one else 'them'} out by {added('ignore', options, *refused)}"
-        )
-    if refusal and (labelled or len(refused) == len(roles)):
-        raise InputError(refusal)
-    if whole and not roles:
-        raise InputError(f"no column is left to make features of; {all_columns(names)}")
-    notes = {}
-    if unnamed:
-        notes["columns without a name, which were left out"] = len(unnamed), 0, min(unnamed)
-    if refused:
-        first = f"{refused[0]} of the type {types[refused[0]]}"
-        notes["columns of types that make no features, which were left out"] = len(refused), 0, first
-    every = np.array([Role.LABEL if name == label else roles.get(name) or Role.LEFT_OUT for name in names])
-    if label in names:
-        types[label] = schema.field(label).type
-    return TableColumns(names, every, np.ones(len(names), bool), types, notes, words, refusal, calendar=calendar)
+def check_label(label: str, type_, words: bool | None) -> None:
+    """InputError for labels of a type that makes none, or of another kind than before (None: not known)."""
+    if type_ is None or is_list(type_) or pa.types.is_null(type_) or (is_number(type_) and not words):
+        return
+    if not is_word(type_) or words is False:
+        wanted = "words and whole numbers make such" if words else "they were numbers in the rows before"
+        wanted = "labels are numbers or strings" if words is None else wanted
+        raise InputError(f"the column {label} is of the type {type_}; {wanted}")
 
 
 # what is made of a date or time, by the ending of its column's name: categories, and years since 2000 as a number
@@ -323,12 +324,12 @@ def days(column) -> pa.Array:
     return column.cast(pa.date32(), safe=False).cast(pa.int32()).cast(pa.float64())
 
 
-def calendar_columns(schema: pa.Schema, label: str, options: Mapping) -> dict[str, tuple[str, str]]:
+def calendar_columns(types: Mapping, label: str, options: Mapping) -> dict[str, tuple[str, str]]:
     """What is made of the columns of dates that are not left out: name -> (the date's column, of ``CALENDAR``)."""
-    left_out = named_by(options["ignore"], schema.names, "ignore", missing=True) | {label}
+    left_out = named_by(options["ignore"], list(types), "ignore", missing=True) | {label}
     return {
         f"{name}.{part}": (name, part)
-        for name, type_ in zip(schema.names, schema.types, strict=True)
+        for name, type_ in types.items()
         if name not in left_out and (pa.types.is_date(type_) or pa.types.is_timestamp(type_))
         for part in CALENDAR
         if part != "hour" or pa.types.is_timestamp(type_)
@@ -356,10 +357,13 @@ def is_number(type_) -> bool:
     return t.is_integer(type_) or t.is_floating(type_) or t.is_boolean(type_) or t.is_decimal(type_)
 
 
+def value_type(type_) -> pa.DataType:
+    return type_.value_type if pa.types.is_dictionary(type_) else type_
+
+
 def is_word(type_) -> bool:
     """Whether values are words, or whole numbers, which are written in one way."""
-    type_ = type_.value_type if pa.types.is_dictionary(type_) else type_
-    return is_text(type_) or pa.types.is_integer(type_)
+    return is_text(value_type(type_)) or pa.types.is_integer(value_type(type_))
 
 
 def kind_of(type_) -> str:
@@ -372,8 +376,10 @@ def kind_of(type_) -> str:
 
 
 def role_of(type_, category: bool) -> int | None:
-    """The role of a column of this type; None where it makes no features."""
+    """The role of a column of this type (None: cells of text); None where it makes no features."""
     t = pa.types
+    if type_ is None:
+        return Role.WORD if category else Role.NUMBER
     if t.is_null(type_):
         return Role.LEFT_OUT
     if t.is_map(type_):
@@ -391,6 +397,12 @@ def role_of(type_, category: bool) -> int | None:
 def require_kind(name: str, type_, before: str | None, category: bool) -> None:
     """InputError for a column whose type is of another kind than it was in the rows before, and for categories of
     values that text writes in several ways."""
+    if type_ is None:
+        if before == "lists":
+            raise InputError(
+                f"the column {name} had lists or maps in the rows before, which text has not; write Parquet"
+            )
+        return
     now = kind_of(type_)
     if before is not None and now not in (before, "nothing") and not (before == "categorical" and is_word(type_)):
         raise InputError(
@@ -414,7 +426,7 @@ def kinds_of_types(columns: TableColumns) -> dict:
     return kinds
 
 
-def _hint(cells: list[str], options: Mapping) -> str:
+def hint_of(cells: list[str], options: Mapping) -> str:
     """Another meaning of the file, as a hint where the labels' column is missing."""
     if options["header"] == "no":
         return ""
@@ -428,33 +440,6 @@ def _hint(cells: list[str], options: Mapping) -> str:
         f", or these are documents ({option('format', 'documents')})" if len(cells) == 2 and " " in cells[1] else ""
     )
     return f", or the file has no header ({option('header', 'no')}){documents}"
-
-
-@dataclass
-class Looks:
-    """What the first rows have: counts (m,) of each column's cells that are numbers, and that are not; first: of a
-    column, the line (from 0) and the text of the first cell that is not; words: the different cells of a column, and
-    how many it has; labels: (line, token) of the rows that have one."""
-
-    numbers: np.ndarray
-    others: np.ndarray
-    first: dict[int, tuple[int, bytes]]
-    words: dict[int, tuple[set[bytes], int]]
-    labels: list[tuple[int, bytes]]
-
-
-def decided_kinds(columns: TableColumns, looks: Looks) -> dict:
-    """The kinds of the columns, as the recipe keeps them; a column without a cell has numbers."""
-    kinds: dict = {"numeric": [], "categorical": [], "mixed": {}}
-    for k in columns.of(Role.NUMBER, Role.WORD):
-        name, others = columns.names[k], int(looks.others[k])
-        words = columns.roles[k] == Role.WORD or (others and not columns.decided[k])
-        kinds["categorical" if words else "numeric"].append(name)
-        if words and others and (others < looks.numbers[k] or COMMA_NUMBER.fullmatch(looks.first[k][1])):
-            line, token = looks.first[k]
-            kinds["mixed"][name] = [others, others + int(looks.numbers[k]), line + 1, quoted(token)]
-    counts = {columns.names[k]: (len(cells), n) for k, (cells, n) in looks.words.items()}
-    return kinds | own_values({name: count for name, count in counts.items() if name in kinds["categorical"]})
 
 
 def own_values(counts: Mapping[str, tuple[int, int]]) -> dict:

@@ -9,6 +9,7 @@ form.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,82 +18,250 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.row_batch import CodedLabels
+from blocksvm.base.row_batch import CodedLabels, Origin, RowBatch, shown_name
+from blocksvm.formats.choices import added
+from blocksvm.formats.file_reader import damage_named
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels import columns as kernels
 from blocksvm.formats.kernels.columns import Words
-from blocksvm.formats.kernels.name_hashes import RECENT, hash_of
+from blocksvm.formats.kernels.name_hashes import RECENT
 from blocksvm.formats.kernels.numbers import FINE, NOT_FINITE
 from blocksvm.formats.kernels.svmlight import BIG_NORM, DUPLICATE
-from blocksvm.formats.ngram_features import NgramFeatures
-from blocksvm.formats.table_columns import NO_QUOTE, Dialect, Role, TableColumns
+from blocksvm.formats.ngram_features import NgramFeatures, Rows
+from blocksvm.formats.table_columns import (
+    NO_QUOTE,
+    Dialect,
+    Role,
+    TableColumns,
+    is_list,
+    is_number,
+    is_text,
+    number_id,
+    value_type,
+)
+from blocksvm.formats.text.row_labels import MISSING, inexact, sentence_of
+from blocksvm.formats.text.text_source import quoted
 from blocksvm.kernels.text_bytes import SPARE
 
-CATEGORIES_GO_ON = np.uint64(0x452821E638D01377)  # a category's hash goes on from another one than that of a number
+PLAIN = Dialect(ord(","), NO_QUOTE)  # of strings that are numbers
+TOO_LONG = "the squares of the row's values add up to more than float64 holds; scale the columns"
 WHOLE = 1 << 30  # bytes of a block of text, above those of a piece
 BLANKS = b" \t\r"
 NO_ENTRIES = np.zeros(1, np.int64), np.empty((0,), np.int64), np.empty(0)
 POOL = pa.system_memory_pool()  # the others keep some 30 MB of what was given back
 
 
-class Layout:
-    """The columns of one file as kernels take them.
+class WrongRow(Exception):
+    """What is wrong with a row, in a sentence; those before it are read nevertheless."""
 
-    numbers, words, lists, texts: positions of the columns of these roles; order: as of ``columns_to_rows``; ids (m,) of
-    the numbers' features; seeds (c,) of the words' hashes; static: the bytes 'column=' of all, then of lists;
-    positions: column -> where its own lie.
+    def __init__(self, row: int, sentence: str):
+        super().__init__(sentence)
+        self.row, self.sentence = row, sentence
+
+
+class TableRows(NamedTuple):
+    """Some rows of a table.
+
+    batch: their columns by name, of text as bytes; begins: they are the first ones of a file; kept: the columns that
+    are wanted beside them; lines (n,): the record of each, None where each is one, and n_records: how many there are;
+    fault: (record, sentence) of the one after them that is none; open_quote: as of ``RowBatch``.
     """
 
-    def __init__(self, columns: TableColumns):
-        self.columns = columns
-        self.names = columns.names
-        self.numbers = columns.of(Role.NUMBER, Role.LOGARITHM)
-        self.words = columns.of(Role.WORD)
-        self.lists = columns.of(Role.VECTOR, Role.BAG, Role.MAP)
-        self.texts = [self.names.index(name) for name in columns.texts]
-        self.label = next(iter(columns.of(Role.LABEL)), None)
-        self.logarithms = columns.roles[self.numbers] == Role.LOGARITHM
-        codes = {j: k for k, j in enumerate(self.numbers)} | {j: -1 - k for k, j in enumerate(self.words)}
-        self.order = np.array([codes[j] for j in sorted(codes)], np.int64)
-        used = self.numbers + self.words + self.lists
-        prefixes = [self.names[j].encode() + b"=" for j in used]
-        ends = np.cumsum([0, *map(len, prefixes)])
-        self.static = np.frombuffer(b"".join(prefixes), np.uint8)
-        self.positions = {j: (a, b) for j, a, b in zip(used, ends[:-1].tolist(), ends[1:].tolist(), strict=True)}
-        self.ids = np.array([number_id(self.names[j]) for j in self.numbers], np.int64)
-        self.seeds = {j: hash_of(self.names[j].encode(), CATEGORIES_GO_ON) for j in self.words + self.lists}
-
-
-def number_id(name: str) -> int:
-    return int(hash_of(name.encode(), np.uint64(0)) >> np.uint64(1))
+    columns: TableColumns
+    batch: pa.RecordBatch
+    begins: bool = False
+    kept: pa.RecordBatch | None = None
+    lines: np.ndarray | None = None
+    n_records: int | None = None
+    fault: tuple[int, str] | None = None
+    open_quote: int = -1
 
 
 class TableReader:
-    """What readers of tables share, as of ``Reader``; expansion: bytes for a byte of text of columns, with ``besides``
-    for one of texts alone.  Threads share it."""
+    """Rows of tables of every form, as of ``Reader``; threads share it.
 
-    def __init__(self, reading: ReaderOptions, options: Mapping, expansion: int, besides: int):
-        self.reading, self.options = reading, options
+    expansion: bytes for a byte of text of columns, with ``besides`` for one of texts alone; dialect: of what numbers in
+    strings look like.
+    """
+
+    def __init__(self, reading: ReaderOptions, options: Mapping, expansion: int, besides: int, dialect=PLAIN):
+        self.reading, self.options, self.dialect = reading, options, dialect
         self.ngrams = None if options.get("text") is None else NgramFeatures(reading.recipe, reading.named)
         self.expansion = expansion if self.ngrams is None else besides + self.ngrams.expansion
-        self.known: tuple | None = None  # the columns of the file that was read last
+
+    def taken(self, piece) -> TableRows:
+        """The rows of a piece, as they were read."""
+        return piece.payload
+
+    def parse(self, piece, buffer: ParseBuffer | None = None) -> RowBatch:
+        rows = self.taken(piece)
+        columns, batch, kept, fault, open_quote = rows.columns, rows.batch, rows.kept, rows.fault, rows.open_quote
+        buffer = ParseBuffer() if buffer is None else buffer
+        lines = np.arange(len(batch)) if rows.lines is None else rows.lines
+        with damage_named(shown_name(piece.source.name)):
+            while True:
+                try:
+                    labels = self._labels(columns, batch)
+                    made, notes = self._rows(columns, batch, lines, buffer)
+                    break
+                except WrongRow as wrong:  # it, and what is counted, are of the rows before it
+                    fault, open_quote = (int(lines[wrong.row]), wrong.sentence), -1
+                    batch = batch.slice(0, wrong.row)
+        n = len(batch)
+        n_records = len(rows.batch) if rows.n_records is None else rows.n_records
+        origin = Origin(piece.source, piece.fraction, fault[0] if fault else n_records, lines[:n])
+        return RowBatch(
+            labels, made.indptr, made.ids, made.values, origin, names=made.names, fault=fault, open_quote=open_quote,
+            largest=made.largest, notes=(columns.notes if rows.begins else {}) | notes,
+            kept=None if kept is None else kept.slice(0, n),
+        )  # fmt: skip
+
+    def _labels(self, columns: TableColumns, batch: pa.RecordBatch) -> np.ndarray | list | CodedLabels:
+        label, words = columns.label, columns.words
+        if label is None or pa.types.is_null(batch.column(label).type):
+            return [None] * len(batch) if words else np.full(len(batch), np.nan)
+        column, cure = batch.column(label), ""
+        if self.reading.offers and "categorical" in self.options:
+            cure = words_by(self.options)
+        if is_list(column.type):
+            return [None if labels is None else tuple(labels) for labels in column.to_pylist()]
+        if is_number(column.type) and not words:
+            numbers = floats(column).astype(np.float64) + 0.0  # -0 is 0
+        elif pa.types.is_binary(column.type) and not words:
+            dialect = self.dialect._replace(comma=False)
+            found, looks = numbers_in(cells_of([column], len(column)), dialect, np.zeros(1, bool))
+            numbers = found[0] + 0.0
+            wrong = [int(looks[0, 2])] * int(looks[0, 1] > 0) + np.flatnonzero(np.isinf(numbers))[:1].tolist()
+            if wrong:
+                raise WrongRow(min(wrong), sentence_of(self._token(column, min(wrong)), False, cure))
+        else:
+            # whatever is in a column that is named is a word
+            named = label in self.options.get("categorical", "").split(",")
+
+            def word(value: str | bytes | int) -> str | None:
+                if not isinstance(value, bytes):
+                    return str(value).strip()
+                token = token_in(value, self.dialect.quote)
+                return token.decode() if token and (named or token.lower() not in MISSING) else None
+
+            return coded_labels(column, word)
+        merged = inexact(numbers, lambda row: self._token(column, row), cure)
+        if merged is not None:
+            raise WrongRow(*merged)
+        return numbers
+
+    def _rows(self, columns: TableColumns, batch: pa.RecordBatch, lines: np.ndarray, buffer: ParseBuffer) -> tuple:
+        """(rows, notes on their cells)"""
+        if self.ngrams is not None:
+            texts = [batch.column(name) for name in columns.texts]
+            return rows_of_texts(self.ngrams, texts, len(batch), buffer), {}
+        numbers, named = self._numbers(columns, batch, buffer), self.reading.named
+        rows, missing = self._made(columns, batch, numbers, buffer, named)
+        if rows.code != FINE:
+            row, sentence = len(rows.indptr) - 1, TOO_LONG
+            if rows.code != BIG_NORM:
+                own = np.ascontiguousarray(numbers[:, row : row + 1])
+                name = self._made(columns, batch.slice(row, 1), own, ParseBuffer(), True)[0].name
+                sentence = self._sentence(rows.code, name, text=not columns.types)
+            raise WrongRow(row, sentence)
+        notes = {}
+        for j, (n, row) in zip(columns.categories, missing.tolist(), strict=True):
+            if n and self.reading.offers:
+                what = (
+                    f"cells of the column {columns.names[j]} that say na, n/a, nan or null, and were taken for missing"
+                )
+                notes[what] = n, int(lines[row]), quoted(self._token(batch.column(columns.names[j]), row))
+        return rows, notes
+
+    def _numbers(self, columns: TableColumns, batch: pa.RecordBatch, buffer: ParseBuffer) -> np.ndarray:
+        """The columns of numbers (k, n), nan where there is none."""
+        k, n = len(columns.numbers), len(batch)
+        numbers = buffer.take("numbers", k * n, np.float64).reshape(k, n)
+        texts, cells = [], []
+        for row, j in enumerate(columns.numbers):
+            column = batch.column(columns.names[j])
+            if pa.types.is_binary(column.type) or is_text(value_type(column.type)):
+                texts.append(row)
+                cells.append(column)
+            else:
+                numbers[row] = floats(column)
+        if texts:
+            if columns.types:
+                cells = [as_words(column).cast(pa.large_binary()) for column in cells]
+            into = numbers if len(texts) == k else np.empty((len(texts), n))
+            logarithms = columns.roles[np.array(columns.numbers)[texts]] == Role.LOGARITHM
+            _, looks = numbers_in(cells_of(cells, n), self.dialect, logarithms, into)
+            wrong = np.flatnonzero(looks[:, 1])
+            if len(wrong):
+                first = int(wrong[np.argmin(looks[wrong, 2])])
+                name, row = columns.names[columns.numbers[texts[first]]], int(looks[first, 2])
+                token = quoted(self._token(batch.column(name), row)[:40])
+                raise WrongRow(row, f"column {name}: {token} is not a number; mend it{self._category(name)}")
+            if into is not numbers:
+                numbers[texts] = into
+        return numbers
+
+    def _made(
+        self, columns: TableColumns, batch: pa.RecordBatch, numbers: np.ndarray, buffer: ParseBuffer, named: bool
+    ) -> tuple[Rows, np.ndarray]:
+        """(rows, what ``cell_words`` says of missing cells of text)"""
+        maker, n = RowMaker(columns, self.reading, buffer, named), len(batch)
+        words = [batch.column(columns.names[j]) for j in columns.categories]
+        if not columns.types:
+            codes, missing = maker.codes_of(cells_of(words, n), columns.categories, self.dialect)
+            return maker.rows(n, numbers, codes), missing
+        missing = np.zeros((len(words), 2), np.int64)
+        codes = np.empty((len(words), n), np.int32)
+        for row, column, j in zip(codes, words, columns.categories, strict=True):
+            row[:] = coded(maker, column, j)
+        entries = [list_entries(maker, batch.column(columns.names[j]), j) for j in columns.lists]
+        if not entries:
+            return maker.rows(n, numbers, codes), missing
+        rows, own, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+        order = np.argsort(rows, kind="stable")
+        ends = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
+        return maker.rows(n, numbers, codes, (ends, own[order], values[order])), missing
+
+    def _token(self, column: pa.Array, row: int) -> bytes:
+        """What a cell says."""
+        value = column[row].as_py()
+        return token_in(value, self.dialect.quote) if isinstance(value, bytes) else str(value).encode()
+
+    def _sentence(self, code: int, name: str, text: bool) -> str:
+        """What is wrong with the value of a feature; text: it was in text, where a large number may be a category."""
+        if code == DUPLICATE:
+            return self.reading.twice(name)
+        if code == NOT_FINITE and not text:
+            return f"the value of {name} is not a finite number; leave it out or give it one"
+        return self.reading.too_large(f"column {name}") + self._category(name) if text else self.reading.too_large(name)
+
+    def _category(self, name: str) -> str:
+        """The cure for a cell that does not fit its column, where the caller can choose."""
+        if not (self.reading.offers and "categorical" in self.options):
+            return ""
+        return f", or name the column by {added('categorical', self.options, name)}"
+
+
+def words_by(options: Mapping) -> str:
+    """The setting that takes labels as words, for a sentence."""
+    return f"say {added('categorical', options, options['label'])}, which takes labels as words"
 
 
 class RowMaker:
     """Makes the rows of some columns; named: with names.  Its memory is the buffer's, where there is one."""
 
-    def __init__(self, layout: Layout, reading: ReaderOptions, buffer: ParseBuffer, named: bool):
-        self.layout, self.reading, self.buffer, self.named = layout, reading, buffer, named
-        self.n_words = m = len(layout.ids)
-        self.filled = len(layout.static)
+    def __init__(self, columns: TableColumns, reading: ReaderOptions, buffer: ParseBuffer, named: bool):
+        self.columns, self.reading, self.buffer, self.named = columns, reading, buffer, named
+        self.n_words = m = len(columns.ids)
+        self.filled = len(columns.prefixes)
         self.recent = np.zeros(RECENT, np.int64)
         self.words = Words(*(np.empty(0, kind) for kind in (np.int64, np.int64, np.int64, np.uint8)))
         self._make_room(m, self.filled, kept=False)
-        self.words.ids[:m] = layout.ids
-        self.words.names[: self.filled] = layout.static
+        self.words.ids[:m] = columns.ids
+        self.words.names[: self.filled] = columns.prefixes
         if m and named:
-            positions = np.array([layout.positions[j] for j in layout.numbers])
-            self.words.firsts[:m], self.words.lasts[:m] = positions[:, 0], positions[:, 1] - 1
+            spans = np.array([columns.spans[j] for j in columns.numbers])
+            self.words.firsts[:m], self.words.lasts[:m] = spans[:, 0], spans[:, 1] - 1
 
     def _make_room(self, n_words: int, n_bytes: int, kept: bool = True) -> None:
         sizes = n_words, n_words * self.named, n_words * self.named, n_bytes
@@ -111,13 +280,13 @@ class RowMaker:
         """(numbers of the words (c, n) of the cells of these columns, what ``cell_words`` says of missing ones); text:
         of cells of text, where words may say that one is missing."""
         c, n = cells.k, cells.n
-        positions = np.array([self.layout.positions[j] for j in columns], np.int64).reshape(c, 2)
-        n_bytes = (len(cells.text) + n * int(np.diff(positions).sum())) if self.named else 0
+        spans = np.array([self.columns.spans[j] for j in columns], np.int64).reshape(c, 2)
+        n_bytes = (len(cells.text) + n * int(np.diff(spans).sum())) if self.named else 0
         self._make_room(self.n_words + c * n, self.filled + n_bytes)
         codes, looks = np.empty((c, n), np.int32), np.zeros((c, 2), np.int64)
-        seeds = np.array([self.layout.seeds[j] for j in columns], np.uint64)
+        seeds = np.array([self.columns.seeds[j] for j in columns], np.uint64)
         self.n_words, self.filled = kernels.cell_words(
-            cells.text, cells.ends, text is not None, text.quote if text else NO_QUOTE, seeds, positions, self.named,
+            cells.text, cells.ends, text is not None, text.quote if text else NO_QUOTE, seeds, spans, self.named,
             self.words, self.n_words, self.filled, self.recent, codes, looks,
         )  # fmt: skip
         return codes, looks
@@ -138,7 +307,7 @@ class RowMaker:
     def rows(self, n: int, numbers: np.ndarray, codes: np.ndarray, more: tuple = NO_ENTRIES) -> Rows:
         """The rows, up to the first that is at fault."""
         recipe = self.reading.recipe
-        most = n * len(self.layout.order) + len(more[1]) + 1
+        most = n * len(self.columns.order) + len(more[1]) + 1
         take = self.buffer.take
         indptr = take("indptr", n + 1, np.int64)
         ids, values = take("ids", most, np.int64), take("values", most, np.float64)
@@ -146,7 +315,7 @@ class RowMaker:
         firsts, lasts = take("first of names", n_names, np.int64), take("last of names", n_names, np.int64)
         ends = more[0] if len(more[0]) == n + 1 else np.zeros(n + 1, np.int64)
         rows, code, entry, largest = kernels.columns_to_rows(
-            self.layout.order, numbers, codes, ends, more[1].astype(np.int64), more[2], self.words, self.named,
+            self.columns.order, numbers, codes, ends, more[1].astype(np.int64), more[2], self.words, self.named,
             recipe.sums, recipe.l2, recipe.single, indptr, ids, values, firsts, lasts,
         )  # fmt: skip
         nnz = int(indptr[rows])
@@ -157,28 +326,6 @@ class RowMaker:
         return Rows(indptr[: rows + 1], ids[:nnz], values[:nnz], names, largest, code, name)
 
 
-class Rows(NamedTuple):
-    """Rows, as of ``RowBatch``; code, name: what is wrong with the one after them, and the feature where it is."""
-
-    indptr: np.ndarray
-    ids: np.ndarray
-    values: np.ndarray
-    names: tuple | None
-    largest: float
-    code: int
-    name: str
-
-    def sentence(self, reading: ReaderOptions, text: bool) -> str:
-        """What is wrong; text: the numbers were in text, where a large one may be a category."""
-        if self.code == BIG_NORM:
-            return "the squares of the row's values add up to more than float64 holds; scale the columns"
-        if self.code == DUPLICATE:
-            return reading.twice(self.name)
-        if self.code == NOT_FINITE and not text:
-            return f"the value of {self.name} is not a finite number; leave it out or give it one"
-        return reading.too_large(f"column {self.name}" if text else self.name)
-
-
 class Cells(NamedTuple):
     """Cells of k columns of n rows: cell r of column j is ``text[ends[j n + r]:ends[j n + r + 1]]``; bytes before and
     after them are readable."""
@@ -187,11 +334,28 @@ class Cells(NamedTuple):
     ends: np.ndarray
     k: int
     n: int
-    quote: int = NO_QUOTE
 
-    def token(self, j: int, r: int) -> bytes:
-        at = j * self.n + r
-        return token_in(self.text[self.ends[at] : self.ends[at + 1]].tobytes(), self.quote)
+
+def numbers_in(
+    cells: Cells, dialect: Dialect, logarithms: np.ndarray, values: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(numbers (k, n) of the cells, what ``cell_numbers`` says of them)"""
+    k, n = cells.k, cells.n
+    values = np.empty((k, n)) if values is None else values
+    looks, undecided = np.empty((k, 3), np.int64), np.empty((1024, 3), np.int64)
+    while True:
+        n_open = kernels.cell_numbers(
+            cells.text, cells.ends, dialect.comma, dialect.quote, logarithms, values, undecided, looks
+        )
+        if n_open <= len(undecided):
+            break
+        undecided = np.empty((n_open, 3), np.int64)
+    for at, start, stop in undecided[:n_open].tolist():
+        token = cells.text[start:stop].tobytes()
+        number = float(token.replace(b",", b".") if dialect.comma else token)
+        j, r = divmod(at, n)
+        values[j, r] = np.sign(number) * np.log1p(abs(number)) if logarithms[j] else number
+    return values, looks
 
 
 def token_in(cell: bytes, quote: int) -> bytes:
@@ -210,6 +374,67 @@ def coded_labels(column: pa.Array, word: Callable[[Any], str | None]) -> CodedLa
     return CodedLabels(np.append(of_value.codes, np.int32(-1))[codes], of_value.distinct)
 
 
+def coded(maker: RowMaker, column, j: int) -> np.ndarray:
+    """The numbers of the words (n,) of a column, -1 where there is none."""
+    if pa.types.is_dictionary(column.type) and len(column.dictionary) <= len(column):
+        codes = np.append(coded(maker, column.dictionary, j), np.int32(-1))
+        indices = column.indices.cast(pa.int64(), safe=False)
+        indices = without_nulls(indices, array_of(np.full(1, len(codes) - 1)))
+        return codes[numbers_of(indices)]
+    return maker.codes_of(cells_of([as_words(column)], len(column)), [j])[0][0]
+
+
+def as_words(column) -> pa.Array:
+    """A column of words or whole numbers as strings without nulls."""
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    column = column if pa.types.is_string(column.type) else column.cast(pa.large_string())
+    return without_nulls(column, EMPTY)
+
+
+def list_entries(maker: RowMaker, column, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(rows, numbers of words, values) of the items of a column of lists or maps."""
+    role = maker.columns.roles[j]
+    rows, items = items_of(column)
+    if role == Role.MAP:
+        keys, values = items
+        return rows, coded(maker, keys, j), floats(values).astype(np.float64)
+    if role == Role.BAG:
+        return rows, coded(maker, items, j), np.ones(len(rows))
+    lengths = np.bincount(rows, minlength=len(column))
+    values = floats(items).astype(np.float64)
+    first = maker.codes_of_names([f"{maker.columns.names[j]}[{k}]" for k in range(int(lengths.max(initial=0)))])
+    return rows, first + np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths), values
+
+
+def items_of(column) -> tuple:
+    """(row of each item, items, of a map (keys, values)) of a column of lists or maps."""
+    n = len(column)
+    if pa.types.is_map(column.type):
+        ends = numbers_of(column.offsets)
+        first, last = int(ends[0]), int(ends[-1])
+        rows = np.repeat(np.arange(n), np.diff(ends))
+        keys, values = column.keys.slice(first, last - first), column.items.slice(first, last - first)
+        if column.null_count:  # what is null may have items
+            known = array_of(numbers_of(column.is_valid())[rows]).cast(pa.bool_())
+            rows, keys, values = rows[numbers_of(known) > 0], keys.filter(known), values.filter(known)
+        return rows, (keys, values)
+    lengths = numbers_of(without_nulls(compute.list_value_length(column), ZERO)).astype(np.int64)
+    return np.repeat(np.arange(n), lengths), column.flatten()
+
+
+def floats(column) -> np.ndarray:
+    """A column of numbers as an array (n,), nan where there is none."""
+    if not pa.types.is_integer(column.type) and not pa.types.is_floating(column.type):
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_decimal(column.type):  # whose own cast is not the nearest float64
+            column = column.cast(pa.string())
+        column = column.cast(pa.float64())
+    if column.null_count:
+        column = without_nulls(column.cast(pa.float64(), safe=False), array_of(np.full(1, math.nan)))
+    return numbers_of(column)
+
+
 def rows_of_texts(ngrams: NgramFeatures, columns: list, n: int, buffer: ParseBuffer) -> Rows:
     """Of columns of texts (n,), joined by a space."""
     if len(columns) > 1:
@@ -221,8 +446,7 @@ def rows_of_texts(ngrams: NgramFeatures, columns: list, n: int, buffer: ParseBuf
     most = int(ngrams.entries * (cells.ends[-1] - cells.ends[0] + n)) + 1
     take = buffer.take
     indptr, ids, values = take("indptr", n + 1, np.int64), take("ids", most, np.int64), take("values", most, np.float64)
-    rows = ngrams.rows(cells.text, spans, indptr, ids, values)
-    return Rows(rows.indptr, rows.ids, rows.values, rows.names, rows.largest, FINE, "")
+    return ngrams.rows(cells.text, spans, indptr, ids, values)
 
 
 def cells_of(arrays: list, n: int) -> Cells:

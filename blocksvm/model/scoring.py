@@ -215,11 +215,10 @@ class TextScorer(Scorer):
         with inputs_of(inputs or self.inputs, self.recipe, likely=self.likely) as text, pool:
             recipe = settled(text, self.recipe, self.budget.total)
             reader = reader_of(ReaderOptions(recipe, labelled=False, factors=self.factors, keep=self.keep))
-            if self.keep is not None:
-                if recipe.format not in BESIDE:
-                    formats = ", ".join(BESIDE)
-                    raise InputError(f"{option(KEEP)}: {recipe.format} has no columns; it is for {formats}")
-                text.options = {**text.options, KEEP: self.keep}
+            if self.keep is not None and recipe.format not in BESIDE:
+                formats = ", ".join(BESIDE)
+                raise InputError(f"{option(KEEP)}: {recipe.format} has no columns; it is for {formats}")
+            text.options = {**recipe.options, KEEP: self.keep}
             if self.skip_bad:
                 cut_between_records(text, recipe)
             self.format = recipe.format

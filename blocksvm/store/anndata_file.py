@@ -39,8 +39,7 @@ def opened(path: str, memory: int, at_once: int) -> Iterator[AnnData]:
         raise InputError(f"{path}: is damaged ({printable(first_line(error)[:200])}); get it again") from error
 
 
-Words = tuple[np.ndarray, list[bytes]]  # (codes int32, -1 where there is none, and what they mean)
-Column = Callable[[int, int], np.ndarray | Words]  # take(first, last): numbers float64 with nan, or words
+Column = Callable[[int, int], np.ndarray | list]  # take(first, last): numbers float64 with nan, or strings with None
 
 
 class AnnData:
@@ -134,63 +133,54 @@ class AnnData:
             if "categories" not in codes.attrs:
                 return self._plain(codes, length)
             categories = member(table, "__categories", h5py.Group)  # as anndata 0.7 wrote them
-        of_words = self._words_of(categories, wanted if categories.name.endswith("__categories") else "categories")
+        known = self._categories(categories, wanted if categories.name.endswith("__categories") else "categories")
         self._check(codes, length)
         if codes.dtype.kind not in "iu":
             raise ValueError(f"{codes.name} holds no codes")
-        return lambda first, last: of_words(codes[first:last].astype(np.int64))
 
-    def _words_of(self, group: h5py.Group, name: str) -> Callable[[np.ndarray], np.ndarray | Words]:
-        """The values of codes of categories, as ``Column`` has it."""
+        def taken(first: int, last: int) -> np.ndarray | list:
+            own = np.maximum(codes[first:last].astype(np.int64), -1)
+            if own.size and own.max() >= len(known) - 1:
+                raise ValueError(f"a code lies beyond the categories of {codes.name}")
+            return known[own] if isinstance(known, np.ndarray) else [known[code] for code in own.tolist()]
+
+        return taken
+
+    def _categories(self, group: h5py.Group, name: str) -> np.ndarray | list:
+        """What the codes of a column mean, that of -1, which is none, at the end."""
         if kind_of_member(group, name) is h5py.Group:  # pandas' strings, none of which is missing here
             group, name = member(group, name, h5py.Group), "values"
         dataset = self._dataset(group, name)
         known = self._plain(dataset, len(dataset))(0, len(dataset))
-
-        def meant(codes: np.ndarray) -> np.ndarray | Words:
-            if codes.size and codes.max() >= len(dataset):
-                raise ValueError(f"a code lies beyond {dataset.name}")
-            codes = np.where(codes < 0, -1, codes)
-            if not isinstance(known, tuple):
-                return np.append(known, np.nan)[codes]
-            used, positions = np.unique(np.append(known[0], -1)[codes], return_inverse=True)
-            missing = int(len(used) > 0 and used[0] < 0)
-            return (positions - missing).astype(np.int32), [known[1][k] for k in used[missing:].tolist()]
-
-        return meant
+        return [*known, None] if isinstance(known, list) else np.append(known, np.nan)
 
     def _plain(self, dataset: h5py.Dataset, length: int) -> Column:
         self._check(dataset, length)
         if h5py.check_string_dtype(dataset.dtype) is not None:
-            return lambda first, last: _coded(dataset.asstr()[first:last])
+            return lambda first, last: dataset.asstr()[first:last].tolist()
         if dataset.dtype.kind not in "biuf":
             raise Fault(f"its {dataset.name} is of the type {dataset.dtype}; give numbers or strings")
         return lambda first, last: dataset[first:last].astype(np.float64)
 
-    def _ends(self) -> Iterator[tuple[int, np.ndarray]]:
-        """(first, where it and those after it begin and end) of runs of the rows of a sparse matrix."""
+    def rows(self, n_entries: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """(lengths, columns, values) of runs of rows of about so many entries; a row at least."""
+        if not self.sparse:
+            step = max(1, n_entries // max(1, self.n_columns))
+            for start in range(0, self.n_rows, step):
+                dense = self.X[start : start + step].astype(np.float64)
+                rows, columns = np.nonzero(dense)
+                yield np.bincount(rows, minlength=len(dense)), columns.astype(np.int64), dense[rows, columns]
+            return
         for start, stop in self.pieces(self.n_rows):
             ends = self.indptr[start : stop + 1].astype(np.int64)
             if ends[0] < 0 or (np.diff(ends) < 0).any() or ends[-1] > self.n_entries:
                 raise ValueError("its indptr does not rise")
-            yield start, ends
-
-    def stored(self, n_entries: int) -> Iterator[tuple]:
-        """(first, last, lengths, columns, values) of runs of rows of about so many entries; a row at least."""
-        for start, ends in self._ends():
             for first, last in runs(ends, n_entries):
                 part = slice(int(ends[first]), int(ends[last]))
                 columns, values = self.indices[part].astype(np.int64), self.data[part].astype(np.float64)
-                yield start + first, start + last, np.diff(ends[first : last + 1]), columns, values
-
-    def dense(self, n_entries: int) -> Iterator[tuple]:
-        """The nonzero entries of the rows of a dense matrix."""
-        step = max(1, n_entries // max(1, self.n_columns))
-        for start in range(0, self.n_rows, step):
-            dense = self.X[start : min(start + step, self.n_rows)].astype(np.float64)
-            rows, columns = np.nonzero(dense)
-            lengths = np.bincount(rows, minlength=len(dense))
-            yield start, start + len(dense), lengths, columns.astype(np.int64), dense[rows, columns]
+                if len(columns) and not (0 <= columns.min() and columns.max() < self.n_columns):
+                    raise Fault("X is damaged (a column is out of range); get it again")
+                yield np.diff(ends[first : last + 1]), columns, values
 
 
 def _text(value) -> str:
@@ -205,12 +195,7 @@ def _elsewhere(file: h5py.File) -> str:
     return " (it has raw); write adata.raw.to_adata()" if has(file, "raw") else "; give it a matrix"
 
 
-def _coded(strings: np.ndarray) -> Words:
-    known, codes = np.unique(np.array(strings, dtype=str), return_inverse=True)
-    return codes.astype(np.int32), [word.encode() for word in known.tolist()]
-
-
-def _masked(column: np.ndarray | Words, mask: np.ndarray) -> np.ndarray | Words:
-    if isinstance(column, tuple):
-        return np.where(mask, -1, column[0]).astype(np.int32), column[1]
+def _masked(column: np.ndarray | list, mask: np.ndarray) -> np.ndarray | list:
+    if isinstance(column, list):
+        return [None if gone else word for word, gone in zip(column, mask.tolist(), strict=True)]
     return np.where(mask, np.nan, column)

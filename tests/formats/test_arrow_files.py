@@ -66,7 +66,7 @@ def test_columns_of_strings_are_numbers_where_they_are_named(tmp_path, ending):
     assert meta.recipe.options["kinds"]["numeric"] == ["a", "b"]
     store.unlink()
     write(path, table.set_column(1, "a", pa.array(["1.5", None, "x'", "y"])))
-    told = f"{path}:3: column a: 'x'' is not a number; mend it, or take the column as categories by categorical=a"
+    told = f"{path}:3: column a: 'x'' is not a number; mend it, or name the column by categorical=auto,a"
     refused(path, told, numeric="a,b")
     refused(path, "numeric and categorical both name the column a; leave one out", numeric="a", categorical="a")
 

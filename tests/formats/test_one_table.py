@@ -13,6 +13,7 @@ from support.training_cases import run_in_process
 import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.formats import AUTO, said_of_columns, settled
+from blocksvm.formats.choices import KEEP
 from blocksvm.formats.file_reader import inputs_of
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.hashing import reader_of
@@ -36,6 +37,7 @@ def read(path, recipe=None, **options):
     rows, notes = [], {}
     with inputs_of([str(path)], recipe) as inputs:
         recipe = settled(inputs, recipe, 1 << 30)
+        inputs.options = recipe.options | ({KEEP: None} if later else {})
         reading = ReaderOptions(recipe, labelled=not later, named=True, offers=() if later else ("bits",))
         reader = reader_of(reading)
         for piece in inputs.pieces(1 << 20, LIMIT):
@@ -227,6 +229,18 @@ def test_later_files_have_the_kinds_of_the_first(first, later, kinds, tmp_path):
     label = written(tmp_path, "parquet", pa.table({"x": first, "label": ["a", "b"]}), "label")
     with pytest.raises(InputError, match="the column label is of the type string; they were numbers in the rows"):
         read(label, recipe)
+
+
+def test_columns_that_are_new_or_missing_in_later_rows_are_told_in_every_form(tmp_path):
+    _, recipe, _ = read(written(tmp_path, "csv", "a,c,label\n1,x,1\n2,y,0\n"))
+    later = pa.table({"a": [3, 4], "new": ["u", "v"]})
+    for form in ("csv", "parquet", "arrow"):
+        rows, _, notes = read(written(tmp_path, form, later, "later"), recipe)
+        assert names_in(rows) == [{"a": 3.0}, {"a": 4.0}]
+        lacks, new = "columns that the rows before had and the table lacks", "columns that the rows before did not have"
+        assert notes == {f"{lacks}, taken as empty": (1, 0, "c"), f"{new}, which were left out": (1, 0, "new")}, form
+        with pytest.raises(InputError, match=r"the table has none of the columns that the model was trained on \(a, c"):
+            read(written(tmp_path, form, later.select(["new"]), "later"), recipe)
 
 
 def test_columns_without_a_name_are_left_out(tmp_path):

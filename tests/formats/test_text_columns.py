@@ -108,8 +108,12 @@ def test_texts_of_csv_may_have_line_breaks(tmp_path, succeeds, refusal):
     succeeds(predict, tmp_path / "m.h5", tmp_path / "t.csv", f"{tmp_path}/out/", "--keep", "id,text")
     with open(tmp_path / "out" / "t.csv", newline="") as file:
         assert [(row["id"], row["text"]) for row in csv.DictReader(file)] == [(str(k), t) for k, t in enumerate(texts)]
-    (tmp_path / "bad.csv").write_text('text,label\n"a\nb",1\nc,0\n"open,1\nx,1\n')
-    assert "bad.csv:5: " in refusal(split, tmp_path / "bad.csv", tmp_path / "b.h5", "--text", "text")
+    for line, what in (
+        ('"open,1\nx,1\n', "the quotes that begin on this line do not"),
+        ("d,0,9\n", "the line has more"),
+    ):
+        (tmp_path / "bad.csv").write_text(f'text,label\n"a\nb",1\nc,0\n{line}')
+        assert f"bad.csv:5: {what}" in refusal(split, tmp_path / "bad.csv", tmp_path / "b.h5", "--text", "text")
 
 
 def test_folders_are_classes(tmp_path, succeeds, refusal, monkeypatch):

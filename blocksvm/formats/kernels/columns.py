@@ -38,8 +38,6 @@ from blocksvm.kernels.text_bytes import (
     trailing_zeros,
 )
 
-# what may be wrong with a line
-FEW_CELLS, MANY_CELLS, OPEN_QUOTE, LONE_RETURN = 40, 41, 42, 43
 COMMA = 44
 LOWER_CASE, FOUR_BYTES, FIVE_BYTES = np.uint64(0x2020202020202020), np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFF)
 DOTS, HIGH_BITS = np.uint64(0x2E2E2E2E2E2E2E2E), np.uint64(0x8080808080808080)
@@ -54,51 +52,6 @@ class Words(NamedTuple):
     firsts: np.ndarray
     lasts: np.ndarray
     names: np.ndarray
-
-
-@kernel
-def split_lines(text, begin, end, delimiter, quote, n_columns, lines):
-    """The lines of ``text[begin:end]`` that are rows: (rows, line, code, number of the cell and position of the first
-    fault); lines (rows,) gets the line of each, from 0.  Quotes (-1: there are none) count where they begin a cell."""
-    p = begin
-    line = rows = 0
-    while p < end:
-        start = p
-        while byte_at(text, p) == RETURN:
-            p += 1
-        if byte_at(text, p) == NEWLINE:
-            p += 1
-            line += 1
-            continue
-        p = start
-        column = 0
-        c = delimiter
-        while c != NEWLINE:
-            c = byte_at(text, p)
-            cell = p
-            if c == quote:
-                p += 1
-                c = byte_at(text, p)
-                while c != quote or byte_at(text, p + 1) == quote:
-                    if c == NEWLINE:
-                        return rows, line, OPEN_QUOTE, column, cell
-                    p += 2 if c == quote else 1
-                    c = byte_at(text, p)
-                p += 1
-                c = byte_at(text, p)
-            while c != delimiter and c != NEWLINE:
-                p += 1
-                if c == RETURN and byte_at(text, p) != NEWLINE:
-                    return rows, line, LONE_RETURN, column, cell
-                c = byte_at(text, p)
-            p += 1
-            column += 1
-        if column != n_columns:
-            return rows, line, FEW_CELLS if column < n_columns else MANY_CELLS, column, start
-        lines[rows] = line
-        rows += 1
-        line += 1
-    return rows, line, FINE, 0, 0
 
 
 @inlined
@@ -203,8 +156,7 @@ def cell_numbers(text, ends, comma, quote, logarithms, values, undecided, looks)
     """``values[j, r]`` of the cells ``text[ends[j n + r]:ends[j n + r + 1]]``, nan where there is none; where
     ``logarithms[j]``, sign(x) log(1 + |x|) of x.  ``SPARE`` bytes before and after the text are readable.
 
-    looks (k, 5) int64, of each column: how many cells are numbers, and how many are not; the row of the first of these;
-    how many that are not empty say that they are missing; the row of the first of these.
+    looks (k, 3) int64, of each column: how many cells are numbers, and how many are not; the row of the first of these.
     undecided (m, 3) int64: (j n + r, start, stop) of numbers for Python to parse.  Returns how many there are.
     """
     n_rows = values.shape[1]
@@ -228,9 +180,6 @@ def cell_numbers(text, ends, comma, quote, logarithms, values, undecided, looks)
                     scratch = np.empty(2 * (stop - start) + SPARE, np.uint8)
                 code, value = cell_number(text, start, stop, comma, scratch)
             elif is_missing(text, start, stop):
-                if looks[j, 3] == 0:
-                    looks[j, 4] = r
-                looks[j, 3] += 1
                 continue
             elif not logarithms[j]:
                 truth = truth_in(text, start, stop)
