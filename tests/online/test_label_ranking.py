@@ -10,7 +10,7 @@ from support.online_cases import agree, csr, rows
 from support.passive_aggressive import pair_of, step_of
 from support.plain_learners import plain_runner
 from support.stream_cases import SMALL_PIECES, learned
-from support.training_cases import make_store, run_in_process
+from support.training_cases import make_store, run_in_process, stop_after, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -256,3 +256,15 @@ def test_predicted_sets_as_text(tmp_path):
     lines = Predictions(predicted.append, False, sets=True)
     lines.add(np.array([[1.0, -1.0, 2.0, 0.0], [-1.0] * 4]), stream.targets.known_classes())
     assert "".join(predicted) == "0,20\n\n"
+
+
+def test_stopped_resumed_and_continued_to_the_same_bits(store, tmp_path):
+    run = {"learner": "pa2", "C": 0.1, "block_chunks": 1, "max_outer": 4}
+    whole = train(store, **run)
+    first = train(store, stop=stop_after(9), checkpoint=tmp_path / "c", **run)
+    assert first.result.status == "interrupted"
+    assert train(store, checkpoint=tmp_path / "c", resume=True, **run).same(whole)
+    with open_store(store) as source:
+        fit(source, **run | {"max_outer": 2}).save(tmp_path / "m.h5")
+        again = fit(source, start_from=tmp_path / "m.h5", block_chunks=1, max_outer=2)
+    assert np.array_equal(again.result.w, whole.w)

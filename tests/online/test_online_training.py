@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import reference
 import scipy.sparse
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype, OneVsRest
@@ -369,4 +370,40 @@ def test_balanced_classes_and_who_takes_no_weights(tmp_path, succeeds, refusal):
     succeeds(train_main, store, tmp_path / "m.h5", "--learner", "pa1", "--class-weight", "balanced", "--quiet")
     assert "was learned with --class-weight balanced, which a stream does not take" in refusal(
         stream_main, tmp_path / "rows.svm", "--from", tmp_path / "m.h5", "--quiet"
+    )
+
+
+@pytest.mark.parametrize("loss", ["squared-hinge"])
+@pytest.mark.parametrize("bias", [1.0])
+def test_dual_cd_is_regularised_towards_a_prior_model(tmp_path, loss, bias):
+    X, y = random_rows(n=60, seed=8)
+    fit(Matrix(X, y), tol=1e-2, bias=bias).save(tmp_path / "prior.h5")
+    prior = load_model(tmp_path / "prior.h5")
+    w0 = np.zeros(X.shape[1] + 1)
+    w0[prior.feature_ids] = prior.weights
+    w0[-1] = prior.intercept
+    Z, v = random_rows(n=80, seed=9)
+    source = Matrix(Z, v, chunk_rows=np.arange(0, 80, 8))
+    run = train(source, loss=loss, C=0.3, bias=bias, tol=1e-8, schedule="5", block_chunks=3,
+                prior=tmp_path / "prior.h5")  # fmt: skip
+    assert run.result.status == "converged"
+    certificate = run.result.certificate
+    wide = np.hstack([Z.toarray(), np.full((80, 1), bias)])
+    m = v * (wide @ run.w)
+    excess = np.maximum(0.0, 1.0 - m)
+    primal = 0.5 * ((run.w - w0) ** 2).sum() + 0.3 * (excess if loss == "hinge" else excess**2).sum()
+    u = wide.T @ (run.alpha * v)
+    dual = (run.alpha * (1.0 - v * (wide @ w0))).sum() - 0.5 * u @ u
+    if loss == "squared-hinge":
+        dual -= (run.alpha**2).sum() / (4 * 0.3)
+    assert certificate.primal == pytest.approx(primal, rel=1e-9)
+    assert certificate.dual == pytest.approx(dual, rel=1e-7)
+    np.testing.assert_allclose(run.w, w0 + u, atol=1e-10)
+    outers = [e for e in run.outer() if e["dual_estimate"] is not None]
+    assert all(e["dual_estimate"] <= primal * (1 + 1e-9) for e in outers)
+    # another optimum than without the prior, and nearer to it the less C weighs
+    plain = train(source, loss=loss, C=0.3, bias=bias, tol=1e-8, schedule="5", block_chunks=3)
+    assert not np.allclose(plain.w, run.w, atol=1e-3)
+    assert reference.primal(wide, v, plain.w, np.full(80, 0.3), loss) < reference.primal(
+        wide, v, run.w, np.full(80, 0.3), loss
     )

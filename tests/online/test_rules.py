@@ -480,3 +480,13 @@ def test_one_vs_rest_is_its_binary_learners(name, settings_):
         scores.append(alone.score(X[0]))
     np.testing.assert_array_equal(learner.scores(X[0]), scores)
     assert learner.predict(X[0]) == scores.index(max(scores))
+
+
+@pytest.mark.parametrize("name", ["pa", "cw-var", "cw-stdev"])
+def test_the_same_row_again_is_passive(name):
+    learner = LEARNERS[name](3)
+    learner.w = W0
+    x = X0 if name == "pa" else X0 * [0, 1, 0]  # with one feature nothing is lost by keeping the diagonal alone
+    once, twice = after(learner, (x, 1), (x, 1))
+    assert np.max(np.abs(once - W0)) > 0.1
+    np.testing.assert_allclose(twice, once, rtol=1e-13)

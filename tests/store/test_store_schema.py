@@ -595,3 +595,13 @@ def test_split_proposes_what_can_be_done(tmp_path, run_in_process, succeeds, tex
     assert found == ([] if proposed is None else [f"next: blocksvm train {store} MODEL.h5{proposed}"])
     if proposed is not None:
         succeeds(train, store, model, *proposed.split())
+
+
+def test_info_tells_of_all_that_is_new(rich, of_sets, run_in_process):
+    told = run_in_process(info, rich, "--verify")
+    assert told.code == 0
+    assert "every checksum matches" in told.out
+    for word in ("spam (", "without a label", "weight", "names"):
+        assert word in told.out, told.out
+    told = run_in_process(info, of_sets)
+    assert "0,10" in told.out or "1,11" in told.out

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
 from support.plain_learners import LOSSES
-from support.regret_cases import Dense, agree, judged, replayed, sample, slack_of_round
+from support.regret_cases import Dense, agree, compared, judged, replayed, sample, slack_of_round
 
 from blocksvm.base.errors import InputError
 from blocksvm.online.runner import Runner
@@ -127,3 +129,13 @@ def test_what_takes_too_many_steps_is_said():
     with pytest.raises(InputError, match="takes all 1,000,000 weights in each of 20,001 rounds.* give fewer rows by"):
         report.measure_regret(source, "subgradient", l1=0.1)
     assert report.measure_regret(source, "subgradient", l1=0.1, max_rows=49).run.T == 49
+
+
+@given(seed=st.integers(0, 10**6), size=st.sampled_from([2, 5, 20]), case=st.sampled_from(PEGASOS),
+       scale=st.sampled_from([0.05, 1.0, 20.0]))  # fmt: skip
+def test_no_bound_of_rounds_is_violated(seed, size, case, scale):
+    X, y, plane = sample(n=60, seed=seed, noise=0.2)
+    run = batched(X, y, case, size)
+    for u in compared(run, X, scale * plane):
+        for name, bound in judged(run, [u]).items():
+            assert not bound.violated, name
