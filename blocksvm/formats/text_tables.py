@@ -65,19 +65,8 @@ FAULTS = {
 def numbers_in(cells: Cells, dialect: Dialect, logarithms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(numbers (k, n) of the cells, what ``cell_numbers`` says of them)"""
     k, n = cells.k, cells.n
-    values, looks, undecided = np.empty((k, n)), np.empty((k, 5), np.int64), np.empty((1024, 3), np.int64)
-    while True:
-        n_open = kernels.cell_numbers(
-            cells.text, cells.ends, dialect.comma, dialect.quote, logarithms, values, undecided, looks
-        )
-        if n_open <= len(undecided):
-            break
-        undecided = np.empty((n_open, 3), np.int64)
-    for at, start, stop in undecided[:n_open].tolist():
-        token = cells.text[start:stop].tobytes()
-        number = float(token.replace(b",", b".") if dialect.comma else token)
-        j, r = divmod(at, n)
-        values[j, r] = np.sign(number) * np.log1p(abs(number)) if logarithms[j] else number
+    values, looks = np.empty((k, n)), np.empty((k, 5), np.int64)
+    kernels.cell_numbers(cells.text, cells.ends, dialect.comma, dialect.quote, logarithms, values, looks)
     return values, looks
 
 

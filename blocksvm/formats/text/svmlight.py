@@ -47,32 +47,12 @@ class SvmlightReader:
         recipe = self.reading.recipe
         buffer = (buffer or ParseBuffer()).room(end, 1 / 4)  # an entry (" 1:1") takes four bytes or more
         labels, indptr, lines, ids, values = buffer.labels, buffer.indptr, buffer.lines, buffer.ids, buffer.values
-        undecided = np.empty((1024, 3), np.int64)
         # else a row's values are rounded after they have been added up, or scaled
         closing = not recipe.l2 and not recipe.sums
-        while True:
-            rows, line, code, position, n_undecided, closed, largest = parse_rows(
-                text, end, self.reading.labelled, closing, recipe.single, labels, indptr, ids, values, lines, undecided
-            )
-            if n_undecided <= len(undecided):
-                break
-            undecided = np.empty((n_undecided, 3), np.int64)
+        rows, line, code, position, closed, largest = parse_rows(
+            text, end, self.reading.labelled, closing, recipe.single, labels, indptr, ids, values, lines
+        )
         fault = None if code == codes.FINE else (line, self._parse_fault(code, word_at(text, position)))
-        for target, start, stop in undecided[:n_undecided].tolist():
-            number = float(text[start:stop].tobytes())
-            row = -1 - target if target < 0 else int(np.searchsorted(indptr[: rows + 1], target, side="right")) - 1
-            if row >= rows:
-                continue  # in the bad line itself
-            if not np.isfinite(number):
-                rows = row
-                what = self.reading.too_large(_feature(ids[target])) if target >= 0 else self._parse_fault(
-                    codes.NOT_FINITE, word_at(text, start))  # fmt: skip
-                fault = (int(lines[row]), what)
-                break
-            if target < 0:
-                labels[row] = number + 0.0  # -0 is 0
-            else:
-                values[target] = number
         cure = f"{option('format', 'svmlight-named')} takes labels as words" if self.reading.offers else ""
         wrong = inexact(labels[:rows], first_words(text, end, lines), cure)
         if wrong is not None:
