@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import Bytes, InputError, option
+from blocksvm.base.labels import RowError
 from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY, too_small
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
@@ -30,7 +31,6 @@ from blocksvm.conversion.factor_counts import (
 )
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.conversion.feature_selection import Selection
-from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.parallel_parsing import as_stored, parsed_in_order
 from blocksvm.conversion.row_weights import RowWeights
 from blocksvm.conversion.split_settings import SPLIT

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.labels import LabelTable, RowError
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.conversion.existing_rows import ExistingRows
 from blocksvm.conversion.factor_counts import StoreFactors
 from blocksvm.conversion.feature_ids import IdTable, NameTable
 from blocksvm.conversion.feature_selection import Selection
-from blocksvm.conversion.label_table import LabelTable, RowError
 from blocksvm.conversion.parallel_parsing import ordered_map
 from blocksvm.conversion.spool import Spool, SpooledRows, join
 from blocksvm.formats.kernels.factors import weigh_rows

@@ -14,8 +14,8 @@ import pyarrow.compute as compute
 import pyarrow.parquet
 
 from blocksvm.base.errors import Bytes, InputError, option
-from blocksvm.base.labels import EXACT, exact
-from blocksvm.base.row_batch import CodedLabels, Origin, RowBatch, runs
+from blocksvm.base.labels import EXACT, CodedLabels, exact
+from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import is_url
 from blocksvm.formats.choices import DECIDED, KEEP, WORDS, added, chosen

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.row_batch import CodedLabels
+from blocksvm.base.labels import CodedLabels, RowError
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels import columns as kernels
 from blocksvm.formats.kernels.columns import Words
@@ -201,13 +201,29 @@ def token_in(cell: bytes, quote: int) -> bytes:
     return token[1:-1] if quoted_late else token
 
 
-def coded_labels(column: pa.Array, word: Callable[[Any], str | None]) -> CodedLabels:
-    """The labels that a column (n,) of strings or bytes has; word(value): that of one of its values."""
+def coded_labels(column: pa.Array, label_of: Callable[[Any], Any]) -> CodedLabels:
+    """The labels that a column (n,) of strings or bytes has; label_of(value): that of one of its values.  RowError
+    where it raises InputError, for the first row of that value."""
     column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    of_value = CodedLabels.of([None if value is None else word(value) for value in column.dictionary.to_pylist()])
-    none = array_of(np.full(1, len(of_value)))
-    codes = numbers_of(without_nulls(column.indices.cast(pa.int64()), none))
+    values = column.dictionary.to_pylist()
+    codes = numbers_of(without_nulls(column.indices.cast(pa.int64()), array_of(np.full(1, len(values)))))
+    labels = []
+    for code, value in enumerate(values):
+        try:
+            labels.append(None if value is None else label_of(value))
+        except InputError as error:
+            raise RowError(int(np.argmax(codes == code)), str(error)) from None
+    of_value = CodedLabels.of(labels)
     return CodedLabels(np.append(of_value.codes, np.int32(-1))[codes], of_value.distinct)
+
+
+def tokens_at(text: np.ndarray, spans: np.ndarray) -> pa.Array:
+    """The column (n,) of bytes ``text[spans[r, 0]:spans[r, 1]]``, each of which begins after the one before."""
+    if not len(spans):
+        return pa.nulls(0, pa.large_binary())
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(spans)), pa.py_buffer(text)]
+    tokens_and_gaps = pa.Array.from_buffers(pa.large_binary(), 2 * len(spans) - 1, buffers)
+    return tokens_and_gaps.take(array_of(np.arange(0, len(tokens_and_gaps), 2)))
 
 
 def rows_of_texts(ngrams: NgramFeatures, columns: list, n: int, buffer: ParseBuffer) -> Rows:

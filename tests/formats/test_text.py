@@ -126,7 +126,7 @@ def test_random_bit_patterns_come_back_bit_for_bit():
     random.seed(3)
     numbers = np.array([random.getrandbits(64) for _ in range(60_000)], np.uint64).view(np.float64)
     numbers = numbers[np.isfinite(numbers)].tolist()
-    numbers += [random.uniform(0, 1e-307) for _ in range(3000)]  # subnormal, more of them than fit in one go
+    numbers += [random.uniform(0, 1e-307) for _ in range(3000)]  # subnormal
     parsed = parse("\n".join(f"{x!r}\n{x:.17g}" for x in numbers).encode())
     assert parsed.fault is None
     assert parsed.labels.tobytes() == np.repeat(numbers, 2).tobytes()

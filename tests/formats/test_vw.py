@@ -130,7 +130,7 @@ def test_faults_are_found_on_the_references_line(data, edits, recipe):
     agrees(data, recipe)
 
 
-def test_numbers_that_python_must_decide():
+def test_numbers_that_take_the_exact_way():
     """Subnormal values, with a scale; labels and weights."""
     batch = parse(b"4e-320 6e-321 |s:2 a:3e-320 b:1\n1 |a b:5e-324", Recipe("vw", dtype="float64"))
     assert rows_of(batch)[0][:2] == (4e-320, 6e-321)

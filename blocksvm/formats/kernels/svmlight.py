@@ -35,6 +35,7 @@ from blocksvm.kernels.text_bytes import (
     NEWLINE,
     PLUS,
     QUESTION,
+    RETURN,
     SPACE,
     TAB,
     ZERO,
@@ -191,10 +192,11 @@ def usual_pairs(text, p, ends, e, n_ends, ids, values, k):
 
 
 @kernel
-def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values, lines):
+def parse_rows(text, end, labelled, closing, single, labels, words, indptr, ids, values, lines):
     """Parse ``text[:end]`` (uint8, whole lines, the last byte a newline, ``SPARE`` more bytes after it).
 
-    labelled: a row must begin with its label, or with ? where there is none (else it may lack it): then it is nan.  closing: rows stay as they are
+    labelled: a row must begin with its label, or with ? where there is none (else it may lack it): then it is nan.  words (rows, 2) or (0, 2) int64: where it
+    has rows, labels are any words without a colon at the very beginnings of lines, and lie where these say.  closing: rows stay as they are
     where ids ascend and no value is 0; single: and are rounded to float32.  Outputs: labels (rows,) float64, indptr
     (rows + 1,) int64, ids int64, values float64, lines (rows,) int64 the line of each row (0-based).
     Returns (rows, lines read, code, position of the fault, rows closed, largest ||x||^2 of these):
@@ -210,6 +212,7 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
     rows = line = 0
     indptr[0] = 0
     while p < end:
+        begin = p
         while is_blank(byte_at(text, p)):
             p += 1
         c = byte_at(text, p)
@@ -225,7 +228,18 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
         lines[rows] = line
         token = p
         p, code, value = number(text, p)
-        if c == QUESTION and ends_token(byte_at(text, token + 1)):
+        if words.shape[0]:
+            labels[rows] = np.nan
+            words[rows, 0] = words[rows, 1] = p = token
+            stop = token
+            while c != COLON and c != SPACE and c != TAB and c != RETURN and c != NEWLINE:
+                stop += 1
+                c = byte_at(text, stop)
+            if begin == token and c != COLON:
+                words[rows, 1] = p = stop
+            elif labelled:
+                return rows, line, NO_LABEL, token, closed, largest
+        elif c == QUESTION and ends_token(byte_at(text, token + 1)):
             labels[rows] = np.nan
             p = token + 1
         elif byte_at(text, p) == COLON or (c == 113 and byte_at(text, token + 1) == 105 and byte_at(text, token + 2) == 100):
