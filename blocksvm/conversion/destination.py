@@ -19,7 +19,7 @@ from blocksvm.conversion.factor_counts import StoreFactors
 from blocksvm.conversion.feature_ids import IdTable, NameTable
 from blocksvm.conversion.feature_selection import Selection
 from blocksvm.conversion.parallel_parsing import ordered_map
-from blocksvm.conversion.spool import Spool, SpooledRows, join
+from blocksvm.conversion.spool import SPOOLED, Spool, SpooledRows, join
 from blocksvm.formats.kernels.factors import weigh_rows
 from blocksvm.formats.weighing import BEYOND, FeatureFactors
 from blocksvm.kernels.rows import packed_entries
@@ -108,20 +108,21 @@ class Destination:
         if self.selection is not None:
             self.selection.count(self.table, batch.labels, codes, batch.indptr, positions)
         self.spool.memory = self.n_bytes - self.table.most_bytes()
-        values, weights = batch.values, batch.weights
+        values = batch.values
         self.ones = self.ones and (values is None or bool((values == 1.0).all()))
-        if weights is not None and not self.weighted:
-            self.weighted = bool((weights != 1.0).any())
-            weights = weights if self.weighted else None
+        self.weighted = self.weighted or (batch.weights is not None and bool((batch.weights != 1.0).any()))
         self.placed()
-        lengths = np.diff(batch.indptr).astype(np.uint32)  # now: the next batch may take that memory
-        self.placing = self.placer.submit(self._place, numbers, keys, codes, lengths, positions, values, weights)
+        records = np.empty(len(batch), SPOOLED)  # now: the next batch may take that memory
+        records["number"], records["key"], records["label"] = numbers, keys, codes
+        records["weight"] = 1.0 if batch.weights is None else batch.weights
+        records["length"] = np.diff(batch.indptr)
+        self.placing = self.placer.submit(self._place, records, positions, values)
 
-    def _place(self, numbers, keys, codes, lengths, positions, values, weights) -> None:
+    def _place(self, records: np.ndarray, positions: np.ndarray, values: np.ndarray | None) -> None:
         """Add rows to the shuffle, in a form that takes half the bytes."""
         values = np.ones(len(positions), self.dtype) if values is None else values.astype(self.dtype, copy=False)
-        words, sizes, _ = packed(lengths, positions, values, hot=0)
-        self.spool.add(SpooledRows(numbers, keys, codes, lengths, sizes, words, weights))
+        words, records["size"], _ = packed(records["length"].copy(), positions, values, hot=0)
+        self.spool.add(SpooledRows(records, words))
 
     def placed(self) -> None:
         """Wait until the rows that were added are in the shuffle; its errors are raised here."""
@@ -243,13 +244,13 @@ def _renumbered(
     None where labels are numbers; dtype: of spooled values; ones: all are 1; factors (d,): what the values of each
     feature are multiplied by, or None.
     """
-    n = len(loaded.numbers)
-    order = np.arange(n) if layout.keep_order else np.lexsort((loaded.numbers, loaded.keys))
-    indptr = np.append(0, np.cumsum(loaded.sizes, dtype=np.int64))
-    nnz = int(loaded.lengths.sum(dtype=np.int64))
+    records, n = loaded.records, len(loaded.records)
+    order = np.arange(n) if layout.keep_order else np.lexsort((records["number"], records["key"]))
+    indptr = np.append(0, np.cumsum(records["size"], dtype=np.int64))
+    nnz = int(records["length"].sum(dtype=np.int64))
     lengths, indices, sq_norms = np.empty(n, np.int64), np.empty(nnz, np.int32), np.empty(n)
     values = None if ones else np.empty(nnz, dtype)
-    keys = np.empty((2, int(loaded.lengths.max(initial=0))), np.uint64)
+    keys = np.empty((2, int(records["length"].max(initial=0))), np.uint64)
     entries = packed_entries(indptr, loaded.words, dtype)
     nnz = renumber_rows(entries, order, new_index, lengths, indices, values, sq_norms, keys)
     if factors is not None:
@@ -257,17 +258,17 @@ def _renumbered(
         single, l2 = values.dtype == np.float32, layout.l2
         done = weigh_rows(row_ends, indices, indices, values, factors, l2, single, sq_norms, NONE)
         if done < n:
-            number = int(loaded.numbers[order[done]]) + 1
+            number = int(records["number"][order[done]]) + 1
             raise InputError(f"row {number}: {BEYOND.format(values.dtype)}")
         lengths, nnz = np.diff(row_ends), row_ends[-1]
     rows = np.empty(n, WEIGHTED_ROW if weighted else ROW)
-    labels = loaded.labels[order]
+    labels = records["label"][order]
     if new_label is not None:
         absent = np.isnan(labels)
         labels = np.where(absent, np.nan, new_label[np.where(absent, 0, labels).astype(np.int64)])
     rows["label"] = labels
     if weighted:
-        rows["weight"] = 1.0 if loaded.weights is None else loaded.weights[order]
+        rows["weight"] = records["weight"][order]
     rows["sq_norm"] = sq_norms
-    rows["source"] = loaded.numbers[order]
+    rows["source"] = records["number"][order]
     return rows, packed(lengths, indices[:nnz], None if values is None else values[:nnz])
