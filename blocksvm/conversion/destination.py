@@ -274,13 +274,14 @@ def _renumbered(
             raise InputError(f"row {number}: {BEYOND.format(values.dtype)}")
         lengths, nnz = np.diff(row_ends), row_ends[-1]
     rows = np.empty(n, WEIGHTED_ROW if weighted else ROW)
-    labels = records["label"][order]
+    records = np.take(records, order)
+    labels = records["label"]
     if new_label is not None:
         absent = np.isnan(labels)
         labels = np.where(absent, np.nan, new_label[np.where(absent, 0, labels).astype(np.int64)])
     rows["label"] = labels
     if weighted:
-        rows["weight"] = records["weight"][order]
+        rows["weight"] = records["weight"]
     rows["sq_norm"] = sq_norms
-    rows["source"] = records["number"][order]
+    rows["source"] = records["number"]
     return rows, packed(lengths, indices[:nnz], None if values is None else values[:nnz])
