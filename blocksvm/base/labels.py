@@ -290,6 +290,110 @@ def has_label(labels: np.ndarray) -> np.ndarray:
     return ~np.isnan(labels)
 
 
+class RowError(InputError):
+    """The fault of a row of a batch, by its number there."""
+
+    def __init__(self, row: int, sentence: str):
+        super().__init__(sentence)
+        self.row = row
+
+
+class CodedLabels:
+    """Labels of n rows that are words or sets: codes (n,) int32, positions in ``distinct``, -1 where a row has none."""
+
+    def __init__(self, codes: np.ndarray, distinct: list):
+        self.codes, self.distinct = codes, distinct
+
+    @classmethod
+    def of(cls, labels: Sequence) -> CodedLabels:
+        """Of labels that are told apart by being equal, or None."""
+        known: dict = {None: -1}
+        codes = np.fromiter((known.setdefault(label, len(known) - 1) for label in labels), np.int32, len(labels))
+        return cls(codes, list(known)[1:])
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows):
+        """The label of a row, or those of some rows."""
+        codes = self.codes[rows]
+        if isinstance(codes, np.ndarray):
+            return CodedLabels(codes, self.distinct)
+        return self.distinct[codes] if codes >= 0 else None
+
+    def copy(self) -> CodedLabels:
+        return self  # its arrays are its own
+
+    def first_rows(self) -> np.ndarray:
+        """The first row of each label that occurs, rising."""
+        first = np.full(len(self.distinct) + 1, len(self))
+        first[self.codes[::-1]] = np.arange(len(self))[::-1]  # of the rows with a label the last one assigned remains
+        return np.sort(first[:-1][first[:-1] < len(self)])
+
+    def array(self) -> np.ndarray:
+        """(n,) objects."""
+        objects = np.empty(len(self.distinct) + 1, dtype=object)
+        objects[:-1] = self.distinct
+        return objects[self.codes]
+
+
+class LabelTable:
+    """Distinct labels, numbered in the order of their first rows, and what is kept of each row's label: a float64.
+
+    kind: of the labels met so far, None before the first one; n_bytes: what the table takes.
+    """
+
+    def __init__(self) -> None:
+        self.kind: str | None = None
+        self.members: str | None = None  # the kind of the members of sets
+        self.position: dict = {}
+        self.n_bytes = 0
+
+    def keep(self, labels: np.ndarray | CodedLabels) -> np.ndarray:
+        """(n,) float64: the labels themselves where they are numbers, else their positions; nan for none.  Raises
+        RowError where labels of two kinds meet."""
+        if isinstance(labels, np.ndarray):
+            for row in np.flatnonzero(~np.isnan(labels))[:1].tolist():
+                self._position(row, labels[row])
+            return labels
+        kept = np.full(len(labels.distinct) + 1, np.nan)
+        for row in labels.first_rows().tolist():
+            kept[labels.codes[row]] = self._position(row, labels[row])
+        return kept[labels.codes]
+
+    def _position(self, row: int, label) -> float:
+        kind = kind_of(label)
+        if self.kind not in (None, kind):
+            raise RowError(row, f"the labels are {self.kind} in some rows and {kind} in others; give one kind")
+        self.kind = kind
+        if kind == NUMBERS:
+            return float(label)
+        members = label if kind == SETS else (label,)
+        kinds = {kind_of(member) for member in members} | ({self.members} if self.members else set())
+        if len(kinds) > 1 or SETS in kinds:
+            raise RowError(row, "the members of sets of labels must be all numbers or all strings; give one kind")
+        self.members = next(iter(kinds), None)
+        if kind == SETS:  # the members once each, rising
+            label = tuple(sorted(set(members if self.members == STRINGS else map(float, members))))
+        if label not in self.position:
+            self.position[label] = float(len(self.position))
+            self.n_bytes += LABEL_BYTES + sum(len(m.encode()) if isinstance(m, str) else 32 for m in members)
+        return self.position[label]
+
+    def sorted(self) -> tuple[tuple | None, np.ndarray | None]:
+        """(the labels rising, for each position of before its position among them), or (None, None): the labels are
+        numbers."""
+        if self.kind in (None, NUMBERS):
+            return None, None
+        labels = tuple(sorted(self.position))
+        new = np.empty(len(labels))
+        new[[int(self.position[label]) for label in labels]] = np.arange(len(labels))
+        return labels, new
+
+
+SET_TYPES = (tuple, list, set, frozenset)
+
+
 def encode_labels(y, n: int) -> tuple[np.ndarray, tuple | None]:
     """(float64 (n,) that a source stores of n labels from Python, its table of labels or None).
 
@@ -301,7 +405,9 @@ def encode_labels(y, n: int) -> tuple[np.ndarray, tuple | None]:
     if not isinstance(y, np.ndarray) or y.dtype == object:
         labels = list(y)
         if any(isinstance(label, SET_TYPES) for label in labels):
-            return _encode_sets(labels, n)
+            if len(labels) != n:
+                raise InputError(f"the sets of labels must be {n}, one a row")
+            return _by_position([_checked_set(label) for label in labels])
     y = np.asarray(y)
     if y.shape == (n, 1):  # a column of labels; which rows have the only one of one label, says nothing
         y = y[:, 0]
@@ -312,7 +418,6 @@ def encode_labels(y, n: int) -> tuple[np.ndarray, tuple | None]:
     labels = y.tolist() if y.dtype.kind not in "biuf" else []
     if y.dtype.kind in "US" or any(isinstance(label, str) for label in labels):
         labels = [label.decode() if isinstance(label, bytes) else label for label in labels]
-        _refuse(labels)
         labels = [None if isinstance(label, float) and np.isnan(label) else label for label in labels]
         if not all(label is None or isinstance(label, str) for label in labels):
             raise InputError("the labels must be all numbers or all strings; write the numbers as strings")
@@ -341,37 +446,26 @@ def _refuse(labels: np.ndarray | list) -> None:
         raise InputError(f"row {fault[0]} of y: {fault[1]}")
 
 
-SET_TYPES = (tuple, list, set, frozenset)
-
-
-def _encode_sets(labels: list, n: int) -> tuple[np.ndarray, tuple]:
-    """``encode_labels`` of sets."""
-    if len(labels) != n:
-        raise InputError(f"the sets of labels must be {n}, one a row")
-    sets: list[tuple | None] = []
-    for label in labels:
-        if label is not None and not isinstance(label, SET_TYPES):
-            raise InputError(f"the label {label!r} stands among sets of labels; write it as a set of one")
-        sets.append(None if label is None else tuple(label))
-    members = list({member for row in sets for member in row or ()})
-    words = any(isinstance(member, str) for member in members)
-    try:
-        if words != all(isinstance(member, str) for member in members):
-            raise TypeError
-        sets = [None if row is None else tuple(sorted(set(row if words else map(float, row)))) for row in sets]
-    except (TypeError, ValueError):
-        raise InputError("the sets of labels must hold all numbers or all strings") from None
-    if not words:
-        exact(np.array(members, np.float64), np.array(members, dtype=object), "give them as strings")
-    _refuse(sets)
-    return _by_position(sets)
+def _checked_set(label) -> tuple | None:
+    """A set of labels from Python; numbers of any type are of ours."""
+    if label is None:
+        return None
+    if not isinstance(label, SET_TYPES):
+        raise InputError(f"the label {label!r} stands among sets of labels; write it as a set of one")
+    numbers = [member for member in label if not isinstance(member, str)]
+    return tuple(member for member in label if isinstance(member, str)) + tuple(
+        numbers_of(np.array(numbers, dtype=object)).tolist() if numbers else ()
+    )
 
 
 def _by_position(labels: list) -> tuple[np.ndarray, tuple]:
     """``encode_labels`` of strings or tuples, None where a row has none."""
-    table = tuple(sorted(set(labels) - {None}))
-    position = {label: float(k) for k, label in enumerate(table)} | {None: np.nan}
-    return np.array([position[label] for label in labels]), table
+    _refuse(labels)
+    table = LabelTable()
+    kept = table.keep(CodedLabels.of(labels))
+    known, new = table.sorted()
+    assert known is not None and new is not None
+    return np.append(new, np.nan)[np.where(np.isnan(kept), -1, kept).astype(np.int64)], known
 
 
 def _encode_indicators(y: np.ndarray) -> tuple[np.ndarray, tuple]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.labels import label_fault
+from blocksvm.base.labels import CodedLabels, label_fault
 
 MOST_NOTES = 20  # that are shown
 
@@ -33,39 +33,6 @@ class Origin:
     fraction: float | None
     n_records: int
     records: np.ndarray
-
-
-class CodedLabels:
-    """Labels of n rows that are words or sets: codes (n,) int32, positions in ``distinct``, -1 where a row has none."""
-
-    def __init__(self, codes: np.ndarray, distinct: list):
-        self.codes, self.distinct = codes, distinct
-
-    @classmethod
-    def of(cls, labels: Sequence) -> CodedLabels:
-        """Of labels that are told apart by being equal, or None."""
-        known: dict = {None: -1}
-        codes = np.fromiter((known.setdefault(label, len(known) - 1) for label in labels), np.int32, len(labels))
-        return cls(codes, list(known)[1:])
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def __getitem__(self, rows):
-        """The label of a row, or those of some rows."""
-        codes = self.codes[rows]
-        if isinstance(codes, np.ndarray):
-            return CodedLabels(codes, self.distinct)
-        return self.distinct[codes] if codes >= 0 else None
-
-    def copy(self) -> CodedLabels:
-        return self  # its arrays are its own
-
-    def array(self) -> np.ndarray:
-        """(n,) objects."""
-        objects = np.empty(len(self.distinct) + 1, dtype=object)
-        objects[:-1] = self.distinct
-        return objects[self.codes]
 
 
 @dataclass(frozen=True)
@@ -137,10 +104,9 @@ class RowBatch:
         """(row, sentence) of a label that cannot be one."""
         if isinstance(self.labels, np.ndarray):
             return label_fault(self.labels)
-        codes, distinct = self.labels.codes, self.labels.distinct
-        used = np.unique(codes[codes >= 0]).tolist()
-        fault = label_fault([distinct[code] for code in used])
-        return None if fault is None else (int(np.argmax(codes == used[fault[0]])), fault[1])
+        rows = self.labels.first_rows().tolist()
+        fault = label_fault([self.labels[row] for row in rows])
+        return None if fault is None else (rows[fault[0]], fault[1])
 
 
 def shown_name(name: str) -> str:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import Bytes, InputError, option
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.labels import RowError
 from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY, too_small
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
-from blocksvm.conversion.destination import Destination, RowOrder
+from blocksvm.conversion.destination import Destination, Shares
 from blocksvm.conversion.existing_rows import INHERITED, ExistingRows
 from blocksvm.conversion.factor_counts import (
     BYTES_COUNTED,
@@ -30,7 +31,6 @@ from blocksvm.conversion.factor_counts import (
 )
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.conversion.feature_selection import Selection
-from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.parallel_parsing import as_stored, parsed_in_order
 from blocksvm.conversion.row_weights import RowWeights
 from blocksvm.conversion.split_settings import SPLIT
@@ -52,7 +52,6 @@ from blocksvm.store.reader import Store
 from blocksvm.store.recipe import FACTORS, UNCHANGED, Recipe
 
 SMALLEST_MEMORY = 16_000_000
-SMALLEST_TABLE = 1_000_000  # bytes for each table of ids
 HOLDOUT_SALT = 0x686F6C646F7574  # the draw of held-out rows is another one than the draw of positions
 LARGEST_EXPANSION = 6  # text is at most about this much larger than its compressed file, for the estimate of space
 OFFERS = ("duplicates", "dtype", "bits")  # settings of the recipe that messages may advise
@@ -253,23 +252,11 @@ class _Split:
         self.weights = None if settings.weights is None else RowWeights(str(settings.weights))
         self.sources: list[tuple[TextSource, int]] = []  # and the number of its first row
         memory, jobs = settings.memory - READ_AHEAD * any(map(is_url, inputs or ())), settings.n_jobs
-        # shares of the budget: text under way with what is parsed from it, an eighth for buckets being written, and the
-        # rest for the table of ids and the shuffle, which has no less
-        self.piece_bytes = int(min(8_000_000, max(65_536, memory // (40 * (jobs + 2)))))
-        self.spool_bytes = memory // (8 * len(outputs))
-        pieces = EXPANSION * (jobs + 2) * self.piece_bytes
-        self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
-        if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
-            raise InputError(
-                f"{option('memory', Bytes(memory))} is too small for {jobs} threads, which take "
-                f"{pieces / 1e6:.0f}MB for text; lower {option('n_jobs')} or raise {option('memory')}"
-            )
+        self.shares = Shares.of(memory, jobs, len(outputs))
         if existing is not None:
             beside = (BYTES_KNOWN + BYTES_COUNTED) * weighed
-            existing.require_memory(self.lane_bytes - self.spool_bytes, beside)
+            existing.require_memory(self.shares.store - self.shares.spool, beside)
             self.known = known_factors(existing.store) if weighed else None
-        # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut
-        self.bucket_bytes = max(500_000, memory // (8 * (jobs + 1)))
 
     def run(self) -> StoreMeta:
         settings = self.settings
@@ -286,7 +273,7 @@ class _Split:
             placer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-place"))
             destinations, factor = [], self.recipe.factor
             for k, path in enumerate(self.outputs):
-                spool = Spool(self.temp, spooled, self._bits(expected), self.spool_bytes, self.writer)
+                spool = Spool(self.temp, spooled, self._bits(expected), self.shares.spool, self.writer)
                 least = settings.min_count if k == 0 else 1
                 # rows that are held out are weighed by what is counted on the others
                 kind = getattr(self.recipe, factor) if factor and k == 0 else ""
@@ -294,7 +281,7 @@ class _Split:
                 rows = self.existing
                 selection = self._selection(k == 0)
                 destinations.append(
-                    Destination(path, self.lane_bytes, spool, placer, settings.dtype, least, rows, factors, selection)
+                    Destination(path, self.shares.store, spool, placer, settings.dtype, least, rows, factors, selection)
                 )
             if self.batches is not None:
                 self._spool(self.batches, destinations)
@@ -350,7 +337,7 @@ class _Split:
             )
 
     def _write(self, destination: Destination, file, pool: ThreadPoolExecutor) -> StoreMeta:
-        settings, chunk_nnz = self.settings, self.settings.chunk_nonzeros
+        settings = self.settings
         old = None if self.existing is None else self.existing.store.meta
         sources = [
             SourceMeta(shown_name(s.name), s.text_bytes, first, s.stored_bytes, s.fingerprint)
@@ -374,23 +361,20 @@ class _Split:
             if destination.factors is not None and destination.path != counted_on:
                 described["idf_from"] = str(counted_on)
         else:
-            chunk_nnz = old.chunk_nonzeros
+            settings = replace(settings, chunk_nonzeros=old.chunk_nonzeros)
             described |= {name: getattr(old, name) for name in INHERITED}
             sources, notes = old.sources + sources, old.notes + notes
             described["history"] = [*old.history, StepMeta(old.fingerprint, old.n_samples)]
-        layout = RowOrder(
-            settings.keep_order, chunk_nnz, pool, settings.n_jobs, self.bucket_bytes, self.spool_bytes, self.recipe.l2,
-            settings.codec,
-        )  # fmt: skip
         described |= {"sources": sources, "notes": notes}
-        return destination.write(file, layout, described, lambda done: self._report("writing", done))
+        report = partial(self._report, "writing")
+        return destination.write(file, settings, self.shares, pool, described, report)
 
     def _bits(self, expected: int | None) -> int:
         if self.settings.keep_order:
             return 0
         if expected is None:
             return 6
-        buckets = max(1.0, expected * SPOOLED_PER_TEXT / self.bucket_bytes)
+        buckets = max(1.0, expected * SPOOLED_PER_TEXT / self.shares.bucket)
         return int(min(8, np.ceil(np.log2(buckets))))
 
     def _report(self, phase: str, fraction: float | None) -> None:
@@ -412,7 +396,7 @@ class _Split:
             # pieces are cut so that their rows fit in what is planned for text
             share = EXPANSION / reader.expansion
             limit = LineLimit.share(settings.memory, int(20 * (settings.n_jobs + 2) / share))
-            n_bytes = int(share * self.piece_bytes)
+            n_bytes = int(share * self.shares.piece)
             with closing(text.pieces(n_bytes, limit)) as pieces:
                 stored = partial(as_stored, dtype=settings.dtype)
                 batches = parsed_in_order(

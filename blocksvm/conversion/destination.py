@@ -5,47 +5,57 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import Bytes, InputError, option
+from blocksvm.base.labels import LabelTable, RowError
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.conversion.existing_rows import ExistingRows
 from blocksvm.conversion.factor_counts import StoreFactors
 from blocksvm.conversion.feature_ids import IdTable, NameTable
 from blocksvm.conversion.feature_selection import Selection
-from blocksvm.conversion.label_table import LabelTable, RowError
 from blocksvm.conversion.parallel_parsing import ordered_map
-from blocksvm.conversion.spool import Spool, SpooledRows, join
+from blocksvm.conversion.spool import SPOOLED, Spool, SpooledRows, join
+from blocksvm.formats.format import EXPANSION
 from blocksvm.formats.kernels.factors import weigh_rows
 from blocksvm.formats.weighing import BEYOND, FeatureFactors
 from blocksvm.kernels.rows import packed_entries
 from blocksvm.kernels.shuffle import renumber_rows
 from blocksvm.sources.source import chunk_nonzeros
-from blocksvm.store.codec import CODEC
 from blocksvm.store.descriptions import ROW, WEIGHTED_ROW, StoreMeta
 from blocksvm.store.writer import StoreWriter, packed
 
 NONE = np.empty(0, np.int64)
+SMALLEST_TABLE = 1_000_000  # bytes for each table of ids
 
 
-@dataclass(frozen=True)
-class RowOrder:
-    """The order of rows in a store: that in which they came or that of their keys, chunk_nonzeros
-    (None: by the number of rows and nonzeros), by how many jobs of which pool, and the bytes of a bucket in memory and
-    of all that are being filled.  l2: rows that are weighed are scaled to norm 1; codec: of the rows."""
+class Shares(NamedTuple):
+    """The shares of a split's memory, in bytes: of a piece of text, of rows being written to disk, of the table of ids
+    and the shuffle of a store together, and of a bucket of its rows, which is in memory as it was spooled and as it is
+    written, for each job and the one being cut."""
 
-    keep_order: bool
-    chunk_nonzeros: int | None
-    pool: ThreadPoolExecutor
-    jobs: int
-    bucket_bytes: int
-    spool_bytes: int
-    l2: bool = False
-    codec: str = CODEC
+    piece: int
+    spool: int
+    store: int
+    bucket: int
+
+    @classmethod
+    def of(cls, memory: int, jobs: int, n_stores: int) -> Shares:
+        """Text under way with what is parsed from it, an eighth for buckets being written, and the rest for tables and
+        shuffles, which have no less."""
+        piece = int(min(8_000_000, max(65_536, memory // (40 * (jobs + 2)))))
+        text, spool = EXPANSION * (jobs + 2) * piece, memory // (8 * n_stores)
+        store = (memory - text - memory // 8) // n_stores
+        if store - spool < SMALLEST_TABLE:
+            raise InputError(
+                f"{option('memory', Bytes(memory))} is too small for {jobs} threads, which take {text / 1e6:.0f}MB for "
+                f"text; lower {option('n_jobs')} or raise {option('memory')}"
+            )
+        return cls(piece, spool, store, max(500_000, memory // (8 * (jobs + 1))))
 
 
 class Destination:
@@ -108,20 +118,21 @@ class Destination:
         if self.selection is not None:
             self.selection.count(self.table, batch.labels, codes, batch.indptr, positions)
         self.spool.memory = self.n_bytes - self.table.most_bytes()
-        values, weights = batch.values, batch.weights
+        values = batch.values
         self.ones = self.ones and (values is None or bool((values == 1.0).all()))
-        if weights is not None and not self.weighted:
-            self.weighted = bool((weights != 1.0).any())
-            weights = weights if self.weighted else None
+        self.weighted = self.weighted or (batch.weights is not None and bool((batch.weights != 1.0).any()))
         self.placed()
-        lengths = np.diff(batch.indptr).astype(np.uint32)  # now: the next batch may take that memory
-        self.placing = self.placer.submit(self._place, numbers, keys, codes, lengths, positions, values, weights)
+        records = np.empty(len(batch), SPOOLED)  # now: the next batch may take that memory
+        records["number"], records["key"], records["label"] = numbers, keys, codes
+        records["weight"] = 1.0 if batch.weights is None else batch.weights
+        records["length"] = np.diff(batch.indptr)
+        self.placing = self.placer.submit(self._place, records, positions, values)
 
-    def _place(self, numbers, keys, codes, lengths, positions, values, weights) -> None:
+    def _place(self, records: np.ndarray, positions: np.ndarray, values: np.ndarray | None) -> None:
         """Add rows to the shuffle, in a form that takes half the bytes."""
         values = np.ones(len(positions), self.dtype) if values is None else values.astype(self.dtype, copy=False)
-        words, sizes, _ = packed(lengths, positions, values, hot=0)
-        self.spool.add(SpooledRows(numbers, keys, codes, lengths, sizes, words, weights))
+        words, records["size"], _ = packed(records["length"].copy(), positions, values, hot=0)
+        self.spool.add(SpooledRows(records, words))
 
     def placed(self) -> None:
         """Wait until the rows that were added are in the shuffle; its errors are raised here."""
@@ -139,7 +150,9 @@ class Destination:
         self.names.add(names, positions, len(self.table))
         self.table.hold("the features' names", self.names.n_bytes)
 
-    def write(self, file, layout: RowOrder, described: dict, report: Callable[[float], None]) -> StoreMeta:
+    def write(
+        self, file, settings, shares: Shares, pool: ThreadPoolExecutor, described: dict, report: Callable[[float], None]
+    ) -> StoreMeta:
         """Write the store into a new file; returns its description.  described: what this says beside what the rows
         tell; report(fraction) is called as it goes on."""
         n_existing = 0 if self.existing is None else self.existing.n_rows
@@ -159,23 +172,23 @@ class Destination:
                 "rows; lower it"
             )
         labels, new_label = self.labels.sorted()
-        chunk_nnz = layout.chunk_nonzeros or chunk_nonzeros(self.spool.n_nonzeros, self.spool.n_rows)
+        chunk_nnz = settings.chunk_nonzeros or chunk_nonzeros(self.spool.n_nonzeros, self.spool.n_rows)
         counted = self.factors is not None and not self.factors.weighed
         by_feature = self.factors.by_feature if counted else None
         dtype = None if self.ones and not counted else self.dtype
-        numbering = new_index, new_label, self.weighted, layout, self.dtype, dtype is None, by_feature
+        numbering = new_index, new_label, self.weighted, settings, self.dtype, dtype is None, by_feature
         part_words = None if self.existing is None else self.existing.part_words(dtype)
         writer = StoreWriter(
-            file, n_rows, chunk_nnz, dtype, layout.pool, layout.jobs, self.weighted, part_words, layout.codec
+            file, n_rows, chunk_nnz, dtype, pool, settings.n_jobs, self.weighted, part_words, settings.codec
         )
         if self.existing is not None:
             self.existing.write(writer, new_label, lambda done: report(done / n_rows))
         done = n_existing
         for rows, of_rows in ordered_map(
-            layout.pool,
+            pool,
             lambda load: _renumbered(load(), *numbering),
-            in_stored_order(self.spool, layout) if layout.keep_order else in_key_order(self.spool, layout),
-            layout.jobs,
+            (in_stored_order if settings.keep_order else in_key_order)(self.spool, shares),
+            settings.n_jobs,
         ):
             writer.append(rows, of_rows)
             done += len(rows)
@@ -199,7 +212,7 @@ class Destination:
         return self.factors.of_features([(0, ids)])
 
 
-def in_key_order(spool: Spool, layout: RowOrder) -> Iterator[Callable[[], SpooledRows]]:
+def in_key_order(spool: Spool, shares: Shares) -> Iterator[Callable[[], SpooledRows]]:
     """Buckets in the order of their keys, each to be loaded once; one that does not fit in memory is distributed once
     more."""
     spool.settle()
@@ -207,26 +220,24 @@ def in_key_order(spool: Spool, layout: RowOrder) -> Iterator[Callable[[], Spoole
         size = int(spool.sizes[bucket])
         if size == 0:
             continue
-        if size <= layout.bucket_bytes or spool.skipped + spool.bits > 48:
+        if size <= shares.bucket or spool.skipped + spool.bits > 48:
             yield lambda bucket=bucket: join(list(spool.read(bucket)))
             continue
-        bits = int(min(6, np.ceil(np.log2(size / layout.bucket_bytes)) + 1))  # few files more are open
-        finer = Spool(
-            spool.folder, spool.opened, bits, layout.spool_bytes // 2, spool.writer, spool.skipped + spool.bits
-        )
+        bits = int(min(6, np.ceil(np.log2(size / shares.bucket)) + 1))  # few files more are open
+        finer = Spool(spool.folder, spool.opened, bits, shares.spool // 2, spool.writer, spool.skipped + spool.bits)
         for rows in spool.read(bucket):
             finer.add(rows)
-        yield from in_key_order(finer, layout)
+        yield from in_key_order(finer, shares)
 
 
-def in_stored_order(spool: Spool, layout: RowOrder) -> Iterator[Callable[[], SpooledRows]]:
+def in_stored_order(spool: Spool, shares: Shares) -> Iterator[Callable[[], SpooledRows]]:
     """The rows of the one bucket as they came, in pieces that fit in memory."""
     parts: list[SpooledRows] = []
     size = 0
     for rows in spool.read(0):
         parts.append(rows)
         size += rows.n_bytes
-        if size > layout.bucket_bytes:
+        if size > shares.bucket:
             yield partial(join, parts)
             parts, size = [], 0
     if parts:
@@ -234,7 +245,7 @@ def in_stored_order(spool: Spool, layout: RowOrder) -> Iterator[Callable[[], Spo
 
 
 def _renumbered(
-    loaded: SpooledRows, new_index: np.ndarray, new_label: np.ndarray | None, weighted: bool, layout: RowOrder,
+    loaded: SpooledRows, new_index: np.ndarray, new_label: np.ndarray | None, weighted: bool, settings,
     dtype: np.dtype, ones: bool, factors: np.ndarray | None,
 ):  # fmt: skip
     """(row records, packed rows) of a bucket, in their final order and numbering.
@@ -243,31 +254,32 @@ def _renumbered(
     None where labels are numbers; dtype: of spooled values; ones: all are 1; factors (d,): what the values of each
     feature are multiplied by, or None.
     """
-    n = len(loaded.numbers)
-    order = np.arange(n) if layout.keep_order else np.lexsort((loaded.numbers, loaded.keys))
-    indptr = np.append(0, np.cumsum(loaded.sizes, dtype=np.int64))
-    nnz = int(loaded.lengths.sum(dtype=np.int64))
+    records, n = loaded.records, len(loaded.records)
+    order = np.arange(n) if settings.keep_order else np.lexsort((records["number"], records["key"]))
+    indptr = np.append(0, np.cumsum(records["size"], dtype=np.int64))
+    nnz = int(records["length"].sum(dtype=np.int64))
     lengths, indices, sq_norms = np.empty(n, np.int64), np.empty(nnz, np.int32), np.empty(n)
     values = None if ones else np.empty(nnz, dtype)
-    keys = np.empty((2, int(loaded.lengths.max(initial=0))), np.uint64)
+    keys = np.empty((2, int(records["length"].max(initial=0))), np.uint64)
     entries = packed_entries(indptr, loaded.words, dtype)
     nnz = renumber_rows(entries, order, new_index, lengths, indices, values, sq_norms, keys)
     if factors is not None:
         row_ends = np.append(0, np.cumsum(lengths))
-        single, l2 = values.dtype == np.float32, layout.l2
+        single, l2 = values.dtype == np.float32, settings.recipe.l2
         done = weigh_rows(row_ends, indices, indices, values, factors, l2, single, sq_norms, NONE)
         if done < n:
-            number = int(loaded.numbers[order[done]]) + 1
+            number = int(records["number"][order[done]]) + 1
             raise InputError(f"row {number}: {BEYOND.format(values.dtype)}")
         lengths, nnz = np.diff(row_ends), row_ends[-1]
     rows = np.empty(n, WEIGHTED_ROW if weighted else ROW)
-    labels = loaded.labels[order]
+    records = np.take(records, order)
+    labels = records["label"]
     if new_label is not None:
         absent = np.isnan(labels)
         labels = np.where(absent, np.nan, new_label[np.where(absent, 0, labels).astype(np.int64)])
     rows["label"] = labels
     if weighted:
-        rows["weight"] = 1.0 if loaded.weights is None else loaded.weights[order]
+        rows["weight"] = records["weight"]
     rows["sq_norm"] = sq_norms
-    rows["source"] = loaded.numbers[order]
+    rows["source"] = records["number"]
     return rows, packed(lengths, indices[:nnz], None if values is None else values[:nnz])

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.row_batch import CodedLabels
+from blocksvm.base.labels import CodedLabels
 from blocksvm.conversion.feature_ids import BYTES_AN_ID, FULLEST, NameTable
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import Location, ObjectUrl, absolute_name, file_size

@@ -24,33 +24,24 @@ from blocksvm.files.input import named_errors
 from blocksvm.kernels.shuffle import gather_rows
 
 MARGIN_BYTES = 64_000_000  # disk space that is left alone
-HEADER = 3  # int64: rows, words, whether they have weights
+# of a row: its number in the source, its key in the order, its label as ``LabelTable.keep`` gives it, its weight, and
+# how many entries and words it has
+SPOOLED = np.dtype([("number", np.int64), ("key", np.uint64), ("label", np.float64), ("weight", np.float64),
+                    ("length", np.uint32), ("size", np.uint32)])  # fmt: skip
+RAW = np.dtype((np.void, SPOOLED.itemsize))  # numpy joins records field by field, which takes longer
 
 
 @dataclass(frozen=True)
 class SpooledRows:
-    """Rows on their way: numbers (n,) int64, keys (n,) uint64, labels (n,) float64, as ``LabelTable.keep`` gives them,
-    lengths and sizes (n,) uint32, the entries and words of each row, words (m,) uint64: positions in the table of ids
-    with their values, packed as if none were hot; weights (n,) float64, or None: all 1."""
+    """Rows on their way: records (n,) ``SPOOLED``, words (m,) uint64: positions in the table of ids with their values,
+    packed as if none were hot."""
 
-    numbers: np.ndarray
-    keys: np.ndarray
-    labels: np.ndarray
-    lengths: np.ndarray
-    sizes: np.ndarray
+    records: np.ndarray
     words: np.ndarray
-    weights: np.ndarray | None = None
 
     @property
     def n_bytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays())
-
-    def arrays(self) -> list[np.ndarray]:
-        of_rows = [self.numbers, self.keys, self.labels, self.lengths, self.sizes, self.words]
-        return of_rows if self.weights is None else [*of_rows, self.weights]
-
-
-OF_ROWS = (np.int64, np.uint64, np.float64, np.uint32, np.uint32)  # the arrays before the words
+        return self.records.nbytes + self.words.nbytes
 
 
 class Spool:
@@ -76,29 +67,24 @@ class Spool:
         self.n_nonzeros = 0
 
     def add(self, rows: SpooledRows) -> None:
-        buckets = 1 << self.bits
-        n = len(rows.numbers)
-        if n == 0:
+        buckets, records = 1 << self.bits, rows.records
+        if len(records) == 0:
             return
-        self.n_rows += n
-        self.n_nonzeros += int(rows.lengths.sum(dtype=np.int64))
+        self.n_rows += len(records)
+        self.n_nonzeros += int(records["length"].sum(dtype=np.int64))
         if buckets == 1:
             self._hold(0, rows)
         else:
-            target = (rows.keys << np.uint64(self.skipped) >> np.uint64(64 - self.bits)).astype(np.uint16)
+            target = (records["key"] << np.uint64(self.skipped) >> np.uint64(64 - self.bits)).astype(np.uint16)
             starts = np.append(0, np.cumsum(np.bincount(target, minlength=buckets)))
             order = np.argsort(target, kind="stable")  # by counting, as they are of 16 bits
-            indptr = np.append(0, np.cumsum(rows.sizes, dtype=np.int64))
-            sizes, words = np.empty(n, np.uint32), np.empty_like(rows.words)
+            indptr = np.append(0, np.cumsum(records["size"], dtype=np.int64))
+            sizes, words = np.empty(len(records), np.uint32), np.empty_like(rows.words)
             gather_rows(indptr, rows.words, None, order, sizes, words, None)
-            of_rows = [array[order] for array in (rows.numbers, rows.keys, rows.labels, rows.lengths)] + [sizes]
-            weights = None if rows.weights is None else rows.weights[order]
-            ends = np.append(0, np.cumsum(sizes, dtype=np.int64))[starts]
+            records, ends = np.take(records, order), np.append(0, np.cumsum(sizes, dtype=np.int64))[starts]
             for bucket in np.flatnonzero(np.diff(starts)).tolist():
-                r = slice(starts[bucket], starts[bucket + 1])
-                w = None if weights is None else weights[r]
-                part = words[ends[bucket] : ends[bucket + 1]]
-                self._hold(bucket, SpooledRows(*(array[r] for array in of_rows), part, w))
+                part = records[starts[bucket] : starts[bucket + 1]]
+                self._hold(bucket, SpooledRows(part, words[ends[bucket] : ends[bucket + 1]]))
         if self.writing is not None and self.writing.done():
             self.settle()
         if self.held_bytes > self.memory / 2 and self.held_bytes + self.writing_bytes > self.memory:
@@ -136,9 +122,8 @@ class Spool:
                     file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115
                     self.files[bucket] = self.opened.enter_context(file)
                 for rows in parts:
-                    head = np.array([len(rows.numbers), len(rows.words), rows.weights is not None])
-                    for array in [head, *rows.arrays()]:
-                        self.files[bucket].write(np.ascontiguousarray(array).data)
+                    for array in (np.array([len(rows.records), len(rows.words)]), rows.records, rows.words):
+                        self.files[bucket].write(np.ascontiguousarray(array).view(np.uint8).data)
                 self.files[bucket].flush()
             held[bucket] = []
 
@@ -152,10 +137,8 @@ class Spool:
                 file.seek(0)
                 take = partial(self._take, file)
                 while file.tell() < end:
-                    n, n_words, weighted = take(np.int64, HEADER).tolist()
-                    arrays = [take(dtype, n) for dtype in OF_ROWS]
-                    words = take(np.uint64, n_words)
-                    yield SpooledRows(*arrays, words, take(np.float64, n) if weighted else None)
+                    n, n_words = take(np.int64, 2).tolist()
+                    yield SpooledRows(take(SPOOLED, n), take(np.uint64, n_words))
         parts, self.held[bucket] = self.held[bucket], []
         yield from parts
 
@@ -169,14 +152,11 @@ class Spool:
 
 
 def join(parts: list[SpooledRows]) -> SpooledRows:
-    """One after the other; weights where a part has them."""
+    """One after the other."""
     if len(parts) == 1:
         return parts[0]
-    weights = None
-    if any(p.weights is not None for p in parts):
-        weights = np.concatenate([np.ones(len(p.numbers)) if p.weights is None else p.weights for p in parts])
-    columns = zip(*(p.arrays()[: len(OF_ROWS) + 1] for p in parts), strict=True)
-    return SpooledRows(*(np.concatenate(column) for column in columns), weights)
+    records = np.concatenate([p.records.view(RAW) for p in parts]).view(SPOOLED)
+    return SpooledRows(records, np.concatenate([p.words for p in parts]))
 
 
 def require_space(folder: Path, n_bytes: int, purpose: str, cure: str) -> None:

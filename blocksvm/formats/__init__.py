@@ -14,8 +14,8 @@ from blocksvm.formats.choices import CHOICES, KINDS, all_choices, carried
 AUTO = "auto"
 OF_TEXT = {
     "svmlight": "blocksvm.formats.text.svmlight:SVMLIGHT",
-    "svmlight-named": "blocksvm.formats.text.multilabel:NAMED_LABELS",
-    "multilabel": "blocksvm.formats.text.multilabel:MULTILABEL",
+    "svmlight-named": "blocksvm.formats.text.svmlight:NAMED_LABELS",
+    "multilabel": "blocksvm.formats.text.svmlight:MULTILABEL",
     "vw": "blocksvm.formats.text.vw:VW",
     "documents": "blocksvm.formats.text.documents:DOCUMENTS",
     "fasttext": "blocksvm.formats.text.documents:FASTTEXT",

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.row_batch import CodedLabels, Origin, RowBatch, shown_name
+from blocksvm.base.labels import CodedLabels, RowError
+from blocksvm.base.row_batch import Origin, RowBatch, shown_name
 from blocksvm.formats.choices import added
 from blocksvm.formats.file_reader import damage_named
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
@@ -49,14 +50,6 @@ WHOLE = 1 << 30  # bytes of a block of text, above those of a piece
 BLANKS = b" \t\r"
 NO_ENTRIES = np.zeros(1, np.int64), np.empty((0,), np.int64), np.empty(0)
 POOL = pa.system_memory_pool()  # the others keep some 30 MB of what was given back
-
-
-class WrongRow(Exception):
-    """What is wrong with a row, in a sentence; those before it are read nevertheless."""
-
-    def __init__(self, row: int, sentence: str):
-        super().__init__(sentence)
-        self.row, self.sentence = row, sentence
 
 
 class TableRows(NamedTuple):
@@ -104,8 +97,8 @@ class TableReader:
                     labels = self._labels(columns, batch)
                     made, notes = self._rows(columns, batch, lines, buffer)
                     break
-                except WrongRow as wrong:  # it, and what is counted, are of the rows before it
-                    fault, open_quote = (int(lines[wrong.row]), wrong.sentence), -1
+                except RowError as wrong:  # it, and what is counted, are of the rows before it
+                    fault, open_quote = (int(lines[wrong.row]), str(wrong)), -1
                     batch = batch.slice(0, wrong.row)
         n = len(batch)
         n_records = len(rows.batch) if rows.n_records is None else rows.n_records
@@ -133,7 +126,7 @@ class TableReader:
             numbers = found[0] + 0.0
             wrong = [int(looks[0, 2])] * int(looks[0, 1] > 0) + np.flatnonzero(np.isinf(numbers))[:1].tolist()
             if wrong:
-                raise WrongRow(min(wrong), sentence_of(self._token(column, min(wrong)), False, cure))
+                raise RowError(min(wrong), sentence_of(self._token(column, min(wrong)), False, cure))
         else:
             # whatever is in a column that is named is a word
             named = label in self.options.get("categorical", "").split(",")
@@ -147,7 +140,7 @@ class TableReader:
             return coded_labels(column, word)
         merged = inexact(numbers, lambda row: self._token(column, row), cure)
         if merged is not None:
-            raise WrongRow(*merged)
+            raise RowError(*merged)
         return numbers
 
     def _rows(self, columns: TableColumns, batch: pa.RecordBatch, lines: np.ndarray, buffer: ParseBuffer) -> tuple:
@@ -163,7 +156,7 @@ class TableReader:
                 own = np.ascontiguousarray(numbers[:, row : row + 1])
                 name = self._made(columns, batch.slice(row, 1), own, ParseBuffer(), True)[0].name
                 sentence = self._sentence(rows.code, name, text=not columns.types)
-            raise WrongRow(row, sentence)
+            raise RowError(row, sentence)
         notes = {}
         for j, (n, row) in zip(columns.categories, missing.tolist(), strict=True):
             if n and self.reading.offers:
@@ -196,7 +189,7 @@ class TableReader:
                 first = int(wrong[np.argmin(looks[wrong, 2])])
                 name, row = columns.names[columns.numbers[texts[first]]], int(looks[first, 2])
                 token = quoted(self._token(batch.column(name), row)[:40])
-                raise WrongRow(row, f"column {name}: {token} is not a number; mend it{self._category(name)}")
+                raise RowError(row, f"column {name}: {token} is not a number; mend it{self._category(name)}")
             if into is not numbers:
                 numbers[texts] = into
         return numbers
@@ -342,19 +335,8 @@ def numbers_in(
     """(numbers (k, n) of the cells, what ``cell_numbers`` says of them)"""
     k, n = cells.k, cells.n
     values = np.empty((k, n)) if values is None else values
-    looks, undecided = np.empty((k, 3), np.int64), np.empty((1024, 3), np.int64)
-    while True:
-        n_open = kernels.cell_numbers(
-            cells.text, cells.ends, dialect.comma, dialect.quote, logarithms, values, undecided, looks
-        )
-        if n_open <= len(undecided):
-            break
-        undecided = np.empty((n_open, 3), np.int64)
-    for at, start, stop in undecided[:n_open].tolist():
-        token = cells.text[start:stop].tobytes()
-        number = float(token.replace(b",", b".") if dialect.comma else token)
-        j, r = divmod(at, n)
-        values[j, r] = np.sign(number) * np.log1p(abs(number)) if logarithms[j] else number
+    looks = np.empty((k, 3), np.int64)
+    kernels.cell_numbers(cells.text, cells.ends, dialect.comma, dialect.quote, logarithms, values, looks)
     return values, looks
 
 
@@ -365,12 +347,19 @@ def token_in(cell: bytes, quote: int) -> bytes:
     return token[1:-1] if quoted_late else token
 
 
-def coded_labels(column: pa.Array, word: Callable[[Any], str | None]) -> CodedLabels:
-    """The labels that a column (n,) of strings or bytes has; word(value): that of one of its values."""
+def coded_labels(column: pa.Array, label_of: Callable[[Any], Any]) -> CodedLabels:
+    """The labels that a column (n,) of strings or bytes has; label_of(value): that of one of its values.  RowError
+    where it raises InputError, for the first row of that value."""
     column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    of_value = CodedLabels.of([None if value is None else word(value) for value in column.dictionary.to_pylist()])
-    none = array_of(np.full(1, len(of_value)))
-    codes = numbers_of(without_nulls(column.indices.cast(pa.int64()), none))
+    values = column.dictionary.to_pylist()
+    codes = numbers_of(without_nulls(column.indices.cast(pa.int64()), array_of(np.full(1, len(values)))))
+    labels = []
+    for code, value in enumerate(values):
+        try:
+            labels.append(None if value is None else label_of(value))
+        except InputError as error:
+            raise RowError(int(np.argmax(codes == code)), str(error)) from None
+    of_value = CodedLabels.of(labels)
     return CodedLabels(np.append(of_value.codes, np.int32(-1))[codes], of_value.distinct)
 
 
@@ -433,6 +422,15 @@ def floats(column) -> np.ndarray:
     if column.null_count:
         column = without_nulls(column.cast(pa.float64(), safe=False), array_of(np.full(1, math.nan)))
     return numbers_of(column)
+
+
+def tokens_at(text: np.ndarray, spans: np.ndarray) -> pa.Array:
+    """The column (n,) of bytes ``text[spans[r, 0]:spans[r, 1]]``, each of which begins after the one before."""
+    if not len(spans):
+        return pa.nulls(0, pa.large_binary())
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(spans)), pa.py_buffer(text)]
+    tokens_and_gaps = pa.Array.from_buffers(pa.large_binary(), 2 * len(spans) - 1, buffers)
+    return tokens_and_gaps.take(array_of(np.arange(0, len(tokens_and_gaps), 2)))
 
 
 def rows_of_texts(ngrams: NgramFeatures, columns: list, n: int, buffer: ParseBuffer) -> Rows:

@@ -3,6 +3,7 @@
 import numpy as np
 from llvmlite import ir
 from numba import config, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from blocksvm.kernels import inlined, kernel
@@ -68,6 +69,10 @@ if config.DISABLE_JIT:
         """The float64 that has the bits of a uint64."""
         return np.uint64(x).view(np.float64)
 
+    def c_number(text):
+        """The number that a text (uint8) of digits and an exponent is, up to a byte 0, correctly rounded."""
+        return float(text.tobytes().partition(b"\0")[0])
+
 else:
 
     def instruction(signature, build):
@@ -91,6 +96,19 @@ else:
             return builder.bitcast(builder.or_(colon, blank), ir.IntType(64))
 
         return types.uint64(text, types.int64), build
+
+    @intrinsic
+    def c_number(typingctx, text):
+        """As above, by C's strtod, whose decimal point, which a locale may change, there is none of."""
+
+        def build(context, builder, signature, args):
+            begin = context.make_array(signature.args[0])(context, builder, args[0]).data
+            end = begin.type.as_pointer()
+            strtod = ir.FunctionType(ir.DoubleType(), [begin.type, end])
+            strtod = cgutils.get_or_insert_function(builder.module, strtod, "strtod")
+            return builder.call(strtod, [begin, ir.Constant(end, None)])
+
+        return types.float64(text), build
 
     one = ir.IntType(1)
     trailing_zeros = instruction(types.int64(types.uint64), lambda builder, x: builder.cttz(x, one(0)))

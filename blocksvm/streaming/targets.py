@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import STRINGS, Labels, has_label, label_text, labels_given, listed
+from blocksvm.base.labels import STRINGS, CodedLabels, Labels, has_label, label_text, labels_given, listed
 from blocksvm.base.row_batch import RecordCounter, RowBatch
 from blocksvm.online.learner import NO_TARGETS, NUMBERS, SETS, of_classes
 from blocksvm.online.loops import NO_LABEL, SetTable
@@ -145,20 +145,19 @@ class SetTargets(StreamTargets):
         """y (n,), the positions of the rows' sets in ``sets``, and which rows (m,) int32 the learner gets.  InputError
         for a label that is no set, or a set that holds what is none of the classes."""
         classes = {label: c for c, label in enumerate(self.known_classes().values)}
-        labels = batch.label_array()
-        known = has_label(labels)
-        self.unlabelled += 0 if self.again else int(np.count_nonzero(~known))
-        positions: dict[tuple, int] = {}
-        codes = np.full(len(batch), NO_LABEL, np.int32)
-        for row in np.flatnonzero(known).tolist():
-            label = labels[row]
-            wrong = self._wrong(label, classes)
-            if not wrong:
-                codes[row] = positions.setdefault(label, len(positions))
-                continue
-            sentence = counter.at(batch, int(batch.origin.records[row]), wrong)
-            self.skip(sentence)
-            codes[row] = SKIPPED
+        labels = batch.labels
+        if isinstance(labels, np.ndarray):  # none of which is a set
+            labels = CodedLabels.of([None if np.isnan(label) else label for label in labels.tolist()])
+        of_label, positions = np.full(len(labels.distinct) + 1, NO_LABEL, np.int32), []
+        for row in labels.first_rows().tolist():
+            good = not self._wrong(labels[row], classes)
+            of_label[labels.codes[row]] = len(positions) if good else SKIPPED
+            if good:
+                positions.append(labels[row])
+        codes = of_label[labels.codes]
+        self.unlabelled += 0 if self.again else int(np.count_nonzero(codes == NO_LABEL))
+        for row in np.flatnonzero(codes == SKIPPED).tolist():
+            self.skip(counter.at(batch, int(batch.origin.records[row]), self._wrong(labels[row], classes)))
         self.sets = SetTable.of([classes[member] for member in label_set] for label_set in positions)
         y = codes.astype(np.int16) if len(positions) <= MOST_SHORT else codes
         return y, np.flatnonzero(codes > (SKIPPED if self.keeps_unlabelled else NO_LABEL)).astype(np.int32)

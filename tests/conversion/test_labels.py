@@ -1,8 +1,5 @@
 """Labels of every kind, from what a user gives to ``y`` and back; a reader for each consumer of the same rows."""
 
-import threading
-import time
-
 import numpy as np
 import pytest
 from support.training_cases import make_store, random_rows, train
@@ -137,33 +134,3 @@ def test_readers_share_nothing_but_the_file(store):
     with pytest.raises(ValueError, match="is closed"):
         first.reader()
     assert not kept.is_open  # closed with its owner
-
-
-@pytest.mark.slow
-def test_a_store_may_be_its_own_held_out_rows(store, monkeypatch):
-    """Prefetching and held-out scoring at the same time: no decoder is used by two threads."""
-    from blocksvm.store.decoder import Decoder
-
-    users: dict[int, set] = {}
-    decode = Decoder.decode
-    at_work: dict[int, int] = {}
-    lock = threading.Lock()
-    shared = []
-
-    def watched(self, *arguments):
-        with lock:
-            at_work[id(self)] = at_work.get(id(self), 0) + 1
-            shared.append(at_work[id(self)] > 1)
-            users.setdefault(id(self), set()).add(self.store)
-        time.sleep(0.0005)
-        decode(self, *arguments)
-        with lock:
-            at_work[id(self)] -= 1
-
-    monkeypatch.setattr(Decoder, "decode", watched)
-    with Store(store) as source:
-        expected = train(source, schedule="1", block_chunks=3, max_outer=4, tol=0.0)
-        run = train(source, valid=source, schedule="1", block_chunks=3, max_outer=4, tol=0.0)
-    assert run.same(expected)
-    assert not any(shared)
-    assert run.outer()[-1]["valid_accuracy"] == pytest.approx(run.result.certificate.accuracy)

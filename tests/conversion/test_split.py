@@ -255,7 +255,7 @@ def test_deep_redistribution_keeps_rows_and_order(tmp_path, long_text, monkeypat
 
     def starved(self, *arguments):
         start(self, *arguments)
-        self.bucket_bytes, self.spool_bytes = 300, 20_000
+        self.shares = self.shares._replace(bucket=300, spool=20_000)
 
     def watched(spool, layout):
         depths.add(spool.skipped)

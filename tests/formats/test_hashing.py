@@ -7,7 +7,6 @@ import pytest
 from support.plain_learners import LEARNERS, run
 from support.stored_rows import in_source_order
 from support.stream_cases import learned, weights_by_id
-from support.training_cases import train
 
 from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, split_rows
@@ -155,10 +154,3 @@ def test_a_model_of_a_hashed_store_hashes_text_and_other_stores_likewise(rows, t
     np.testing.assert_allclose(
         load_model(model).decision_function(sparse.csr_matrix(columns)), expected, rtol=1e-5, atol=1e-6
     )
-
-
-def test_streams_and_trainings_of_hashed_rows_agree(text, tmp_path):
-    stream, reports = learned(text, "pa1", bits=BITS)
-    split_rows([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS, keep_order=True))
-    run = train(tmp_path / "s.h5", solver="pa1", order="stored")
-    assert reports[-1].cumulative_loss == pytest.approx(run.outer()[-1]["cumulative_loss"], rel=1e-9)

@@ -75,6 +75,9 @@ def test_rows_are_those_of_plain_splitting(lines, sets):
 
 def test_faults_have_their_lines():
     assert parsed("multilabel", b"1,2 3:1\n\n# none\n4 5:x\n6 7:8\n").fault[0] == 3
+    batch = parsed("multilabel", b"3 1:1\n1,inf 3:1\n2 1:1\nnan 5:x\n")
+    assert (batch.label_array().tolist(), batch.fault[0]) == ([(3.0,)], 1)
+    assert "'inf' is not a finite number" in batch.fault[1]
     batch = parsed("svmlight-named", b"a 1:1\n 2:1\nb 3:1\n")
     assert (batch.fault[0], len(batch)) == (1, 1)
     assert "the line has no label" in batch.fault[1]

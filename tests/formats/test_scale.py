@@ -113,21 +113,6 @@ def test_a_store_is_the_same_for_any_jobs_and_memory(tmp_path):
     assert bytes_of[0] == bytes_of[1]
 
 
-def test_rows_held_out_are_scaled_as_the_others(numbers, tmp_path):
-    (X, y), kind = numbers, "deviation"
-    store, held = tmp_path / "s.h5", tmp_path / "h.h5"
-    text = svmlight(tmp_path / "t.svm", X, y)
-    split_rows(text, store, SplitSettings(scale=kind, holdout=0.4, dtype="float64"), held)
-    sources = []
-    for path in (store, held):
-        with open_store(path) as found:
-            sources.append(np.sort(np.concatenate([found.read_rows(k)["source"] for k in range(len(found.chunks))])))
-    assert 30 < len(sources[1]) < 90
-    factors, _ = scaled(kind, X[sources[0]])
-    for path, rows in zip((store, held), sources, strict=True):
-        np.testing.assert_allclose(dense(path), X[rows] * factors, rtol=1e-12)
-
-
 @pytest.mark.parametrize("kind", ["--scale max-abs", "--idf smooth --bits 20"])
 def test_features_that_have_no_factor_are_counted(kind, tmp_path, capsys, succeeds):
     """What was not counted when the store was made is left out, and said, once a change."""

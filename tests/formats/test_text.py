@@ -112,6 +112,7 @@ halves = st.builds(halfway, st.floats(0, 1e308), st.integers(-1, 1))
 @example([b"+1", b".5", b"5.", b"-0", b"0e999999", b"4.9e-324", b"2.4703282292062327e-324", b"1e-400", b"1e23"])
 @example([b"9007199254740993", b"9007199254740992.9999999999999999", b"1.7976931348623158e308", b"0" * 50 + b"1"])
 @example([b"0." + b"0" * 400 + b"1e401", b"1" + b"0" * 400 + b"e-400", b"9" * 19, b"9" * 20, b"18446744073709551616"])
+@example([b"0." + b"0" * 100_005 + b"5e100006", b"1e-" + b"9" * 60])
 def test_numbers_are_rounded_as_python_rounds_them(tokens):
     tokens = [token for token in tokens if math.isfinite(float(token))]
     # a label that is a whole number must be one, but for a point
@@ -126,7 +127,7 @@ def test_random_bit_patterns_come_back_bit_for_bit():
     random.seed(3)
     numbers = np.array([random.getrandbits(64) for _ in range(60_000)], np.uint64).view(np.float64)
     numbers = numbers[np.isfinite(numbers)].tolist()
-    numbers += [random.uniform(0, 1e-307) for _ in range(3000)]  # subnormal, more of them than fit in one go
+    numbers += [random.uniform(0, 1e-307) for _ in range(3000)]  # subnormal
     parsed = parse("\n".join(f"{x!r}\n{x:.17g}" for x in numbers).encode())
     assert parsed.fault is None
     assert parsed.labels.tobytes() == np.repeat(numbers, 2).tobytes()
@@ -145,12 +146,6 @@ def test_what_overflows_float64_is_a_fault(token):
         parsed = parse(text, FLOAT64)
         assert parsed.fault[0] == 1
         assert triples(parsed) == [(1.0, [2], [3.0])]
-
-
-def test_exponents_of_any_length_are_read():
-    zeros = 100_005
-    parsed = parse(b"0." + b"0" * zeros + b"5e%d\n" % (zeros + 1) + b"1e-" + b"9" * 60 + b"\n")
-    assert parsed.labels.tolist() == [5.0, 0.0]
 
 
 ids = st.one_of(st.integers(0, 9), st.integers(0, 10**6), st.sampled_from([2**31, 2**32 + 1, 2**62, 2**63 - 1]))
@@ -208,11 +203,6 @@ def test_faults_are_found_on_the_references_line(data, edits, add_up):
         data = data[:at] + junk + data[at + cut :]
     # a carriage return amid a line is a blank here and a letter there
     agrees(re.sub(rb"\r(?!\n|\Z)", b"r", data), Recipe(duplicates="sum" if add_up else "error", dtype="float64"))
-
-
-@given(st.lists(JUNK, max_size=40).map(b"".join))
-def test_any_bytes_are_rows_or_a_fault(data):
-    agrees(re.sub(rb"\r(?!\n|\Z)", b"r", data), Recipe())
 
 
 # Values at the edges of what is read in one go: 16 and 17 digits, 2^53, points at either end, leading zeros.

@@ -16,14 +16,13 @@ from blocksvm.formats.kernels.numbers import (
     FINE,
     INTEGER_POWERS,
     NOT_FINITE,
-    UNDECIDED,
     digits_before,
     eight_digits,
     not_digits,
     number,
     two_numbers,
 )
-from blocksvm.formats.kernels.svmlight import DUPLICATE, close_sums, leave_open
+from blocksvm.formats.kernels.svmlight import DUPLICATE, close_sums
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.text_bytes import (
     DOT,
@@ -152,16 +151,14 @@ def cell_number(text, start, stop, comma, scratch):
 
 
 @kernel
-def cell_numbers(text, ends, comma, quote, logarithms, values, undecided, looks):
+def cell_numbers(text, ends, comma, quote, logarithms, values, looks):
     """``values[j, r]`` of the cells ``text[ends[j n + r]:ends[j n + r + 1]]``, nan where there is none; where
     ``logarithms[j]``, sign(x) log(1 + |x|) of x.  ``SPARE`` bytes before and after the text are readable.
 
     looks (k, 3) int64, of each column: how many cells are numbers, and how many are not; the row of the first of these.
-    undecided (m, 3) int64: (j n + r, start, stop) of numbers for Python to parse.  Returns how many there are.
     """
     n_rows = values.shape[1]
     scratch = np.empty(256, np.uint8)
-    n_open = 0
     looks[:] = 0
     for j in range(values.shape[0]):
         n_numbers = 0
@@ -191,13 +188,10 @@ def cell_numbers(text, ends, comma, quote, logarithms, values, undecided, looks)
                 looks[j, 1] += 1
                 continue
             n_numbers += 1
-            if code == UNDECIDED:
-                n_open = leave_open(undecided, n_open, j * n_rows + r, start, stop)
-            elif logarithms[j]:
+            if logarithms[j]:
                 value = np.log1p(value) if value >= 0.0 else -np.log1p(-value)
             values[j, r] = value
         looks[j, 0] = n_numbers
-    return n_open
 
 
 @kernel

@@ -4,13 +4,24 @@ import numpy as np
 
 from blocksvm.formats.kernels.decimal import float_of
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.text_bytes import DOT, MINUS, PLUS, ZERO, byte_at, eight_bytes, is_digit, trailing_zeros
+from blocksvm.kernels.text_bytes import (
+    DOT,
+    MINUS,
+    PLUS,
+    ZERO,
+    byte_at,
+    c_number,
+    eight_bytes,
+    is_blank,
+    is_digit,
+    trailing_zeros,
+)
 
 # What may come of a number.
 FINE = 0
 BAD_VALUE = 7
 NOT_FINITE = 8
-UNDECIDED = -1  # Python's float() must parse it
+LETTER_E = 101
 
 INTEGER_POWERS = np.array([10**k if k < 20 else 0 for k in range(23)], dtype=np.uint64)  # those that fit
 # the mask of a word's last n bytes is at n + 8
@@ -101,8 +112,34 @@ def long_number(text, p):
 
 
 @kernel
+def long_number_of(text, p, stop, exponent):
+    """The digits and point ``text[p:stop]``, of any length, times 10^exponent."""
+    plain = np.empty(stop - p + 16, np.uint8)
+    n = 0
+    point = False
+    while p < stop:
+        c = byte_at(text, p)
+        p += 1
+        if c == DOT:
+            point = True
+        else:
+            plain[n] = c
+            n += 1
+            exponent -= point
+    plain[n] = LETTER_E
+    plain[n + 1] = MINUS if exponent < 0 else PLUS
+    exponent = abs(exponent)
+    for k in range(n + 14, n + 1, -1):
+        plain[k] = ZERO + exponent % 10
+        exponent //= 10
+    plain[n + 15] = 0
+    return c_number(plain)
+
+
+@kernel
 def number(text, p):
-    """Parse a number at ``p``: (next position, code, value).  The text ends with a newline."""
+    """Parse a number at ``p``: (next position, code, value), inf where float64 does not hold it.  The text ends with a
+    newline."""
     c = byte_at(text, p)
     negative = c == MINUS
     if negative or c == PLUS:
@@ -135,7 +172,9 @@ def number(text, p):
         return p, BAD_VALUE, 0.0
     if digits > 19:  # the mantissa may have run over
         p, mantissa, exponent, cut = long_number(text, begin)
-    if c == 69 or c == 101:  # e
+    stop = p
+    shown = 0
+    if c | 32 == LETTER_E:
         p += 1
         c = byte_at(text, p)
         minus = c == MINUS
@@ -144,32 +183,37 @@ def number(text, p):
             c = byte_at(text, p)
         if not is_digit(c):
             return p, BAD_VALUE, 0.0
-        shown = 0
         while is_digit(c):
             if shown < 1_000_000_000_000:  # more than any text has digits
                 shown = shown * 10 + (c - ZERO)
             p += 1
             c = byte_at(text, p)
-        exponent += -shown if minus else shown
-    ok, value = float_of(mantissa, exponent)
+        shown = -shown if minus else shown
+    ok, value = float_of(mantissa, exponent + shown)
     if ok and cut:
         # the true number lies between these two; where they agree, so does it
-        ok, above = float_of(mantissa + np.uint64(1), exponent)
+        ok, above = float_of(mantissa + np.uint64(1), exponent + shown)
         ok = ok and above == value
     if not ok:
-        return p, UNDECIDED, 0.0
+        value = long_number_of(text, begin, stop, shown)
     return p, FINE, -value if negative else value
 
 
 @kernel
 def numbers_at(text, spans, numbers):
-    """The number in ``text[spans[r, 0]:spans[r, 1]]``, nan where that is empty, for r from 0 on: how many there are
-    before the first that Python must parse, or that is none or not finite.  The text after each is readable."""
+    """The number in ``text[spans[r, 0]:spans[r, 1]]``, blanks around it or none, nan where there is nothing else, for r
+    from 0 on: how many rows there are before the first of which it is none or not finite.  The text after each is
+    readable."""
     for r in range(spans.shape[0]):
+        p, stop = spans[r, 0], spans[r, 1]
+        while p < stop and is_blank(byte_at(text, p)):
+            p += 1
         numbers[r] = np.nan
-        if spans[r, 0] < spans[r, 1]:
-            p, code, value = number(text, spans[r, 0])
-            if code != FINE or p != spans[r, 1] or not np.isfinite(value):
+        if p < stop:
+            p, code, value = number(text, p)
+            while p < stop and is_blank(byte_at(text, p)):
+                p += 1
+            if code != FINE or p != stop or not np.isfinite(value):
                 return r
             numbers[r] = value + 0.0  # -0 is 0
     return spans.shape[0]

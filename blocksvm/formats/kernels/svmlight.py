@@ -17,7 +17,6 @@ from blocksvm.formats.kernels.numbers import (
     FINE,
     INTEGER_POWERS,
     NOT_FINITE,
-    UNDECIDED,
     ZEROS,
     digit_run,
     eight_digits,
@@ -36,6 +35,7 @@ from blocksvm.kernels.text_bytes import (
     NEWLINE,
     PLUS,
     QUESTION,
+    RETURN,
     SPACE,
     TAB,
     ZERO,
@@ -191,30 +191,20 @@ def usual_pairs(text, p, ends, e, n_ends, ids, values, k):
     return p, e, k
 
 
-@inlined
-def leave_open(undecided, n, target, start, stop):
-    """Note a number that Python must parse, if there is room for it; how many there are now."""
-    if n < undecided.shape[0]:
-        undecided[n, 0] = target
-        undecided[n, 1] = start
-        undecided[n, 2] = stop
-    return n + 1
-
-
 @kernel
-def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values, lines, undecided):
+def parse_rows(text, end, labelled, closing, single, labels, words, indptr, ids, values, lines):
     """Parse ``text[:end]`` (uint8, whole lines, the last byte a newline, ``SPARE`` more bytes after it).
 
-    labelled: a row must begin with its label, or with ? where there is none (else it may lack it): then it is nan.  closing: rows stay as they are
+    labelled: a row must begin with its label, or with ? where there is none (else it may lack it): then it is nan.  words (rows, 2) or (0, 2) int64: where it
+    has rows, labels are any words without a colon at the very beginnings of lines, and lie where these say.  closing: rows stay as they are
     where ids ascend and no value is 0; single: and are rounded to float32.  Outputs: labels (rows,) float64, indptr
     (rows + 1,) int64, ids int64, values float64, lines (rows,) int64 the line of each row (0-based).
-    undecided (m, 3) int64: (-1 - row for a label or else k for a value, start, stop) of numbers for Python to parse.
-    Returns (rows, lines read, code, position of the fault, numbers undecided, rows closed, largest ||x||^2 of these):
+    Returns (rows, lines read, code, position of the fault, rows closed, largest ||x||^2 of these):
     ``close_rows`` puts the rows that come after those in order.
     """
     ends = np.empty(SEPARATORS, np.int64)
     # these come back from kernels, which would be compiled once for the constant 0 and once for numbers
-    searched = n_ends = e = open_numbers = np.int64(0)  # text[:searched] was searched; ends[e:n_ends] are to come
+    searched = n_ends = e = np.int64(0)  # text[:searched] was searched; ends[e:n_ends] are to come
     trusted = True  # the row before had mostly usual pairs
     closed = 0
     largest = 0.0
@@ -222,6 +212,7 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
     rows = line = 0
     indptr[0] = 0
     while p < end:
+        begin = p
         while is_blank(byte_at(text, p)):
             p += 1
         c = byte_at(text, p)
@@ -237,21 +228,30 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
         lines[rows] = line
         token = p
         p, code, value = number(text, p)
-        if c == QUESTION and ends_token(byte_at(text, token + 1)):
+        if words.shape[0]:
+            labels[rows] = np.nan
+            words[rows, 0] = words[rows, 1] = p = token
+            stop = token
+            while c != COLON and c != SPACE and c != TAB and c != RETURN and c != NEWLINE:
+                stop += 1
+                c = byte_at(text, stop)
+            if begin == token and c != COLON:
+                words[rows, 1] = p = stop
+            elif labelled:
+                return rows, line, NO_LABEL, token, closed, largest
+        elif c == QUESTION and ends_token(byte_at(text, token + 1)):
             labels[rows] = np.nan
             p = token + 1
         elif byte_at(text, p) == COLON or (c == 113 and byte_at(text, token + 1) == 105 and byte_at(text, token + 2) == 100):
             if labelled:
-                return rows, line, NO_LABEL, token, open_numbers, closed, largest
+                return rows, line, NO_LABEL, token, closed, largest
             labels[rows] = np.nan
             p = token
         else:
             if code == BAD_VALUE or (code != NOT_FINITE and not ends_token(byte_at(text, p))):
-                return rows, line, BAD_LABEL, token, open_numbers, closed, largest
+                return rows, line, BAD_LABEL, token, closed, largest
             if code == NOT_FINITE or np.isinf(value):
-                return rows, line, NOT_FINITE, token, open_numbers, closed, largest
-            if code == UNDECIDED:
-                open_numbers = leave_open(undecided, open_numbers, -1 - rows, token, p)
+                return rows, line, NOT_FINITE, token, closed, largest
             labels[rows] = value + 0.0  # -0 is 0
         # the pairs
         p += byte_at(text, p) == SPACE
@@ -282,7 +282,7 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
                     while is_digit(byte_at(text, p)):
                         p += 1
                     if p == token + 4 or not ends_token(byte_at(text, p)):
-                        return rows, line, BAD_PAIR, token, open_numbers, closed, largest
+                        return rows, line, BAD_PAIR, token, closed, largest
                     p += byte_at(text, p) == SPACE
                     continue
                 if c == MINUS:
@@ -290,28 +290,26 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
                     while is_digit(byte_at(text, q)):
                         q += 1
                     if q > p + 1 and byte_at(text, q) == COLON:
-                        return rows, line, NEGATIVE_ID, token, open_numbers, closed, largest
+                        return rows, line, NEGATIVE_ID, token, closed, largest
                 if c != PLUS or not is_digit(byte_at(text, p + 1)):
-                    return rows, line, BAD_PAIR, token, open_numbers, closed, largest
+                    return rows, line, BAD_PAIR, token, closed, largest
                 p += 1
             p, i = digit_run(text, p)
             c = byte_at(text, p)
             if c != COLON:
-                return rows, line, (BAD_PAIR if ends_token(c) else BAD_ID), token, open_numbers, closed, largest
+                return rows, line, (BAD_PAIR if ends_token(c) else BAD_ID), token, closed, largest
             if p - token > 18 and id_is_big(text, token + (byte_at(text, token) == PLUS), p):
-                return rows, line, BIG_ID, token, open_numbers, closed, largest
+                return rows, line, BIG_ID, token, closed, largest
             start = p + 1
             while byte_at(text, start) == SPACE or byte_at(text, start) == TAB:  # as LIBLINEAR reads it
                 start += 1
             p, code, value = number(text, start)
             if code == NOT_FINITE:
-                return rows, line, NOT_FINITE, token, open_numbers, closed, largest
+                return rows, line, NOT_FINITE, token, closed, largest
             if code == BAD_VALUE or not ends_token(byte_at(text, p)):
-                return rows, line, BAD_VALUE, token, open_numbers, closed, largest
-            if code == UNDECIDED:
-                open_numbers = leave_open(undecided, open_numbers, k, start, p)
-            elif np.isinf(value):
-                return rows, line, BIG_VALUE, token, open_numbers, closed, largest
+                return rows, line, BAD_VALUE, token, closed, largest
+            if np.isinf(value):
+                return rows, line, BIG_VALUE, token, closed, largest
             ids[k] = np.int64(i)
             values[k] = value
             k += 1
@@ -327,7 +325,7 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
                 largest = max(largest, square)
         rows += 1
         indptr[rows] = k
-    return rows, line, FINE, -1, open_numbers, closed, largest
+    return rows, line, FINE, -1, closed, largest
 
 
 @kernel

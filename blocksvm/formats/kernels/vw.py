@@ -3,8 +3,8 @@
 import numpy as np
 
 from blocksvm.formats.kernels.name_hashes import RECENT, name_hash, named_before
-from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
-from blocksvm.formats.kernels.svmlight import BIG_VALUE, leave_open
+from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, number
+from blocksvm.formats.kernels.svmlight import BIG_VALUE
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.hash_table import scramble
 from blocksvm.kernels.text_bytes import COLON, MINUS, NEWLINE, RETURN, SPACE, TAB, byte_at, eight_bytes, trailing_zeros
@@ -80,18 +80,16 @@ def append_name(text, space, space_stop, start, stop, names, n):
 
 
 @kernel
-def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided, named, names, firsts, lasts):
+def parse_rows(text, end, labels, weights, indptr, ids, values, lines, named, names, firsts, lasts):
     """Parse ``text[:end]`` (uint8, whole lines, the last byte a newline, ``SPARE`` more bytes after it).
 
     Outputs: labels (rows,) float64, nan where there is none; weights (rows,) float64; indptr (rows + 1,) int64; ids
     int64; values float64; lines (rows,) int64 the line of each row (0-based).  named: names[firsts[k]:lasts[k]] is the
     name of entry k, as long as ``names`` (uint8) has room.
-    undecided (m, 3) int64: (-1 - 2 row for a label, -2 - 2 row for a weight or else k for a value, start, stop) of numbers
-    for Python to parse; of a value that is one of them ``values`` has its namespace's scale.
-    Returns (rows, lines read, code, position of the fault, numbers undecided, bytes of names that are needed).
+    Returns (rows, lines read, code, position of the fault, bytes of names that are needed).
     """
     recent = np.zeros(RECENT if named else 1, np.int64)  # 1 + the entry that had a name last
-    filled = p = rows = k = line = n_open = 0
+    filled = p = rows = k = line = 0
     indptr[0] = 0
     while p < end:
         while is_gap(byte_at(text, p)):
@@ -114,9 +112,9 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
             if c == BAR:
                 break
             if c == NEWLINE:
-                return rows, line, NO_BAR, token, n_open, filled
+                return rows, line, NO_BAR, token, filled
             if tagged:
-                return rows, line, TAG_AMID, token, n_open, filled
+                return rows, line, TAG_AMID, token, filled
             stop = p
             while True:
                 c = byte_at(text, stop)
@@ -124,30 +122,26 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
                     break
                 stop += 1
             if c == NEWLINE:
-                return rows, line, NO_BAR, token, n_open, filled
+                return rows, line, NO_BAR, token, filled
             if c == BAR or byte_at(text, p) == QUOTE:
                 tagged = True
                 p = stop
                 continue
             if words == 3:
-                return rows, line, LONG_HEAD, token, n_open, filled
+                return rows, line, LONG_HEAD, token, filled
             p, code, value = number(text, token)
-            if code == NOT_FINITE or (code == FINE and np.isinf(value)):
-                return rows, line, NOT_FINITE, token, n_open, filled
+            if code == NOT_FINITE or np.isinf(value):
+                return rows, line, NOT_FINITE, token, filled
             if code == BAD_VALUE or p != stop:
-                return rows, line, BAD_HEAD, token, n_open, filled
+                return rows, line, BAD_HEAD, token, filled
             if words == 0:
                 labels[rows] = value + 0.0  # -0 is 0
-                if code == UNDECIDED:
-                    n_open = leave_open(undecided, n_open, -1 - 2 * rows, token, stop)
             elif words == 1:
                 if byte_at(text, token) == MINUS and value != 0.0:
-                    return rows, line, BAD_WEIGHT, token, n_open, filled
+                    return rows, line, BAD_WEIGHT, token, filled
                 weights[rows] = value + 0.0
-                if code == UNDECIDED:
-                    n_open = leave_open(undecided, n_open, -2 - 2 * rows, token, stop)
-            elif code == UNDECIDED or value != 0.0:
-                return rows, line, BASE, token, n_open, filled
+            elif value != 0.0:
+                return rows, line, BASE, token, filled
             words += 1
         # the namespaces
         while byte_at(text, p) == BAR:
@@ -158,13 +152,13 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
             scale = 1.0
             if byte_at(text, p) == COLON:
                 if space_stop == space:
-                    return rows, line, NO_NAMESPACE, space, n_open, filled
+                    return rows, line, NO_NAMESPACE, space, filled
                 p, code, scale = number(text, p + 1)
                 c = byte_at(text, p)
                 if code == NOT_FINITE:
-                    return rows, line, NOT_FINITE, space, n_open, filled
+                    return rows, line, NOT_FINITE, space, filled
                 if code != FINE or not np.isfinite(scale) or c == COLON or not ends_name(c):
-                    return rows, line, BAD_SCALE, space, n_open, filled
+                    return rows, line, BAD_SCALE, space, filled
             # the features
             while True:
                 while is_gap(byte_at(text, p)):
@@ -176,23 +170,19 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
                 p, hashed = read_name(text, p, seed)
                 stop = p
                 if stop == token:
-                    return rows, line, NO_NAME, token, n_open, filled
+                    return rows, line, NO_NAME, token, filled
                 value = 1.0
                 code = FINE
                 if byte_at(text, p) == COLON:
                     p, code, value = number(text, stop + 1)
                     c = byte_at(text, p)
                     if code == NOT_FINITE:
-                        return rows, line, NOT_FINITE, token, n_open, filled
+                        return rows, line, NOT_FINITE, token, filled
                     if code == BAD_VALUE or c == COLON or not ends_name(c):
-                        return rows, line, BAD_VALUE, token, n_open, filled
-                if code == UNDECIDED:
-                    n_open = leave_open(undecided, n_open, k, stop + 1, p)
-                    values[k] = scale
-                else:
-                    values[k] = value * scale
-                    if not np.isfinite(values[k]):
-                        return rows, line, BIG_VALUE, token, n_open, filled
+                        return rows, line, BAD_VALUE, token, filled
+                values[k] = value * scale
+                if not np.isfinite(values[k]):
+                    return rows, line, BIG_VALUE, token, filled
                 i = np.int64(hashed >> np.uint64(1))
                 ids[k] = i
                 if named:
@@ -213,4 +203,4 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
         line += 1
         rows += 1
         indptr[rows] = k
-    return rows, line, FINE, -1, n_open, filled
+    return rows, line, FINE, -1, filled

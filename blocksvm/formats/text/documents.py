@@ -8,17 +8,18 @@ not UTF-8 is a fault; a carriage return before the end of the line is no charact
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.labels import CodedLabels
 from blocksvm.base.row_batch import RowBatch, shown_name
 from blocksvm.formats.choices import LABEL_TYPE, WORDS, chosen
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels import ngrams as kernels
 from blocksvm.formats.ngram_features import NgramFeatures
-from blocksvm.formats.text.row_labels import ODD, are_words, label_of, labels_at
+from blocksvm.formats.text.row_labels import ODD, are_words, label_of, labels_until, sentence_of
 from blocksvm.formats.text.text_source import TextPiece
 
 LABEL_NAMES = {b"label", b"labels", b"class", b"category", b"target", b"sentiment", b"topic", b"y"}  # in a header
@@ -53,11 +54,9 @@ class DocumentReader:
         if len(rows.indptr) <= n:
             n = len(rows.indptr) - 1
             fault = int(buffer.lines[n]), NO_UTF8
-        labels, wrong = self.format.labels(text, label_spans[:n], self.options)
-        if wrong is not None:
-            n, sentence = wrong
-            fault = int(buffer.lines[n]), sentence
-        line = fault[0] if fault else line
+        label_of = self.format.label_of(self.options)
+        labels, fault = labels_until(text, label_spans[:n], buffer.lines, label_of, fault)
+        n, line = len(labels), fault[0] if fault else line
         notes = self.format.notes(labels, buffer.lines) if self.reading.offers else {}
         return buffer.batch(piece, line, n, labels, fault, rows.largest, names=rows.names, notes=notes)
 
@@ -93,17 +92,24 @@ class Documents:
             options[WORDS] = are_words((k, token) for k, token in tokens if token)
         return self.chosen_of(options)
 
-    def labels(self, text: np.ndarray, spans: np.ndarray, options: Mapping) -> tuple:
-        """(labels of the rows, None, or (row, sentence) of the first label that is none), as of ``labels_at``."""
-        return labels_at(text, spans, options[WORDS])
+    def label_of(self, options: Mapping) -> Callable | None:
+        """What ``labels_until`` makes a label of."""
 
-    def notes(self, labels: np.ndarray | list, lines: np.ndarray) -> dict:
+        def word(token: bytes) -> str | None:
+            label = label_of(token.strip(), True)
+            if label is None:
+                raise InputError(sentence_of(token.strip(), True))
+            return label or None
+
+        return word if options[WORDS] else None
+
+    def notes(self, labels: np.ndarray | CodedLabels, lines: np.ndarray) -> dict:
         """On labels that may be several, as ``RowBatch.notes``."""
-        several = {label for label in set(labels) if label and "," in label} if isinstance(labels, list) else ()
-        if not several:
+        if isinstance(labels, np.ndarray):
             return {}
-        rows = [row for row, label in enumerate(labels) if label in several]
-        return {SEVERAL: (len(rows), int(lines[rows[0]]), repr(labels[rows[0]])[:40])}
+        several = [code for code, label in enumerate(labels.distinct) if "," in label]
+        rows = np.flatnonzero(np.isin(labels.codes, several))
+        return {SEVERAL: (len(rows), int(lines[rows[0]]), repr(labels[rows[0]])[:40])} if len(rows) else {}
 
 
 class FastText(Documents):
@@ -133,25 +139,23 @@ class FastText(Documents):
             words.append(word[len(PREFIX) :])
         return words
 
-    def labels(self, text: np.ndarray, spans: np.ndarray, options: Mapping) -> tuple:
-        sets, known = options[LABEL_TYPE] != "string", {b"": None}
-        labels: list = []
-        for row, (start, stop) in enumerate(spans.tolist()):
-            token = text[start:stop].tobytes()
-            if token not in known:
-                words = self._words(token)
-                if not sets and len(words) > 1:
-                    some = "a set of labels a row is learned by " + option("label_sets", "yes")
-                    return labels, (row, f"the line has {len(words)} labels, the first lines have one; {some}")
-                try:
-                    names = tuple(word.decode() for word in words)
-                except UnicodeDecodeError:
-                    return labels, (row, NO_UTF8)
-                known[token] = names if sets else names[0]
-            labels.append(known[token])
-        return labels, None
+    def label_of(self, options: Mapping) -> Callable:
+        sets = options[LABEL_TYPE] != "string"
 
-    def notes(self, labels: np.ndarray | list, lines: np.ndarray) -> dict:
+        def label(token: bytes) -> str | tuple | None:
+            words = self._words(token)
+            if not sets and len(words) > 1:
+                some = "a set of labels a row is learned by " + option("label_sets", "yes")
+                raise InputError(f"the line has {len(words)} labels, the first lines have one; {some}")
+            try:
+                names = tuple(word.decode() for word in words)
+            except UnicodeDecodeError:
+                raise InputError(NO_UTF8) from None
+            return (names if sets else names[0]) if names else None
+
+        return label
+
+    def notes(self, labels: np.ndarray | CodedLabels, lines: np.ndarray) -> dict:
         return {}
 
 

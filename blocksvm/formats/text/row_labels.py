@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.labels import EXACT, as_exact
+from blocksvm.base.labels import EXACT, RowError, as_exact
 from blocksvm.formats.kernels.numbers import numbers_at
 from blocksvm.formats.text.text_source import quoted
 from blocksvm.kernels.text_bytes import NEWLINE
 
-AT_ONCE = 1 << 14  # labels that are Python objects at a time
+NONE = b"?"  # in the place of a label that is not known
 MISSING = frozenset((b"na", b"n/a", b"nan", b"null"))
 TRUTHS = (b"true", b"false")  # numbers, of tables
 ODD = MISSING | {b"", b"?", b"-", b".", b"none", b"nil", b"inf", b"+inf", b"-inf", b"infinity", b"-infinity"}
@@ -57,33 +57,56 @@ def are_words(labels: Iterable[tuple[int, bytes]], cure: str = "") -> bool:
     return bool(word) or bool(odd and not (number or truth))
 
 
-def labels_at(text: np.ndarray, spans: np.ndarray, words: bool) -> tuple:
-    """(labels of the rows, None, or (row, sentence) of the first label that is not one).
+def word_label(word: bytes) -> str | None:
+    """The label that a line's first word is; None: it has none."""
+    return None if word == NONE else word.decode("utf-8", "backslashreplace") or None
 
-    text[spans[r, 0]:spans[r, 1]] is that of row r, nothing where it has none.
+
+def set_label(word: bytes) -> tuple | None:
+    """The set of labels that a word lists: numbers where all are, else words; InputError for a number that float64 does
+    not hold."""
+    if word == NONE:
+        return None
+    members = [member for member in word.decode("utf-8", "backslashreplace").split(",") if member]
+    try:
+        numbers = tuple(float(member) + 0.0 for member in members)
+    except ValueError:
+        return tuple(members)
+    for member, number in zip(members, numbers, strict=True):
+        if not np.isfinite(number):
+            raise InputError(f"the label {quoted(member.encode()[:40])} is not a finite number; mend it")
+        if abs(number) >= EXACT and member.lstrip("+-").isdigit() and int(member) != int(number):
+            raise InputError(as_exact(member, "put a letter before each label"))
+    return numbers
+
+
+def labels_until(text: np.ndarray, spans: np.ndarray, lines: np.ndarray, label_of: Callable | None, fault) -> tuple:
+    """(the labels ``text[spans[r, 0]:spans[r, 1]]`` of the rows up to the first wrong one, its fault, or ``fault``).
+
+    label_of(token): the label that one is, None for none, or InputError; None: they are numbers.  lines: of the rows.
     """
-    labels = [] if words else np.empty(len(spans))
-    begin = 0
-    while begin < len(spans):
-        if not words:
-            begin += numbers_at(text, spans[begin:], labels[begin:])
-        known: dict[bytes, object] = {b"": None}
-        for row, (start, stop) in enumerate(spans[begin : begin + AT_ONCE].tolist(), begin):
-            token = text[start:stop].tobytes().strip()
-            if token not in known:
-                known[token] = label_of(token, words)
-                if known[token] is None:
-                    return labels[:row], (row, sentence_of(token, words))
-            begin = row + 1
-            if words:
-                labels.append(known[token])
-            else:
-                labels[row] = np.nan if known[token] is None else known[token]
-                break  # the next ones may be plain numbers
-    if words:
-        return labels, None
-    wrong = inexact(labels, lambda row: text[slice(*spans[row].tolist())].tobytes(), "")
-    return (labels, None) if wrong is None else (labels[: wrong[0]], wrong)
+    while True:
+        try:
+            if label_of is None:
+                return _numbers_at(text, spans), fault
+            from blocksvm.formats.table_rows import coded_labels, tokens_at  # which load pyarrow
+
+            return coded_labels(tokens_at(text, spans), label_of), fault
+        except RowError as error:
+            spans, fault = spans[: error.row], (int(lines[error.row]), str(error))
+
+
+def _numbers_at(text: np.ndarray, spans: np.ndarray) -> np.ndarray:
+    def token(row: int) -> bytes:
+        return text[slice(*spans[row].tolist())].tobytes().strip()
+
+    labels = np.empty(len(spans))
+    row = numbers_at(text, spans, labels)
+    if row < len(spans):
+        raise RowError(row, sentence_of(token(row), False))
+    if (wrong := inexact(labels, token, "")) is not None:
+        raise RowError(*wrong)
+    return labels
 
 
 def inexact(labels: np.ndarray, token_of: Callable[[int], bytes], cure: str) -> tuple[int, str] | None:

@@ -1,8 +1,15 @@
-"""svmlight / LIBSVM text: a piece of it to rows, and every fault as a sentence with its file and line."""
+"""svmlight / LIBSVM text: a piece of it to rows, and every fault as a sentence with its file and line.
+
+Labels are numbers, or words (``svmlight-named``), or sets (``multilabel``, ``1,3 5:0.2``, LIBSVM's format).  A word is
+the first of its line, up to a blank; ? says that the row has no label.  A line that begins with a blank or with a pair
+has none either: of ``multilabel`` the empty set.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +19,7 @@ from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels import svmlight as codes
 from blocksvm.formats.kernels.svmlight import NAMELESS, close_rows, parse_rows
-from blocksvm.formats.text.row_labels import first_words, inexact
+from blocksvm.formats.text.row_labels import first_words, inexact, labels_until, set_label, word_label
 from blocksvm.formats.text.text_source import TextPiece, is_number, word_at
 from blocksvm.kernels.text_bytes import NEWLINE
 
@@ -35,47 +42,29 @@ ROW = re.compile(rb"\s*+([-+.\d][-+.\deE]*+|\?)([ \t]++(qid|\+?\d++):[ \t]*+[-+.
 
 
 class SvmlightReader:
-    """``label id:value id:value ...`` a line."""
+    """``label id:value id:value ...`` a line; label_of(word): what its first word is, None where that is a number."""
 
-    expansion = EXPANSION
-
-    def __init__(self, reading: ReaderOptions):
-        self.reading = reading
+    def __init__(self, reading: ReaderOptions, label_of: Callable | None = None):
+        self.reading, self.label_of = reading, label_of
+        self.expansion = EXPANSION if label_of is None else 2 * EXPANSION  # objects for the labels
 
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         text, end = piece.padded(), piece.end
         recipe = self.reading.recipe
         buffer = (buffer or ParseBuffer()).room(end, 1 / 4)  # an entry (" 1:1") takes four bytes or more
         labels, indptr, lines, ids, values = buffer.labels, buffer.indptr, buffer.lines, buffer.ids, buffer.values
-        undecided = np.empty((1024, 3), np.int64)
         # else a row's values are rounded after they have been added up, or scaled
         closing = not recipe.l2 and not recipe.sums
-        while True:
-            rows, line, code, position, n_undecided, closed, largest = parse_rows(
-                text, end, self.reading.labelled, closing, recipe.single, labels, indptr, ids, values, lines, undecided
-            )
-            if n_undecided <= len(undecided):
-                break
-            undecided = np.empty((n_undecided, 3), np.int64)
+        words = np.empty((len(labels) if self.label_of else 0, 2), np.int64)
+        rows, line, code, position, closed, largest = parse_rows(
+            text, end, self.reading.labelled, closing, recipe.single, labels, words, indptr, ids, values, lines
+        )
         fault = None if code == codes.FINE else (line, self._parse_fault(code, word_at(text, position)))
-        for target, start, stop in undecided[:n_undecided].tolist():
-            number = float(text[start:stop].tobytes())
-            row = -1 - target if target < 0 else int(np.searchsorted(indptr[: rows + 1], target, side="right")) - 1
-            if row >= rows:
-                continue  # in the bad line itself
-            if not np.isfinite(number):
-                rows = row
-                what = self.reading.too_large(_feature(ids[target])) if target >= 0 else self._parse_fault(
-                    codes.NOT_FINITE, word_at(text, start))  # fmt: skip
-                fault = (int(lines[row]), what)
-                break
-            if target < 0:
-                labels[row] = number + 0.0  # -0 is 0
-            else:
-                values[target] = number
         cure = f"{option('format', 'svmlight-named')} takes labels as words" if self.reading.offers else ""
-        wrong = inexact(labels[:rows], first_words(text, end, lines), cure)
-        if wrong is not None:
+        if self.label_of is not None:
+            labels, fault = labels_until(text, words[:rows], lines, self.label_of, fault)
+            rows = len(labels)
+        elif (wrong := inexact(labels[:rows], first_words(text, end, lines), cure)) is not None:
             rows, sentence = wrong
             fault = int(lines[rows]), sentence
         if closed < rows:  # of most files every row is closed, and this kernel need not be compiled
@@ -128,8 +117,13 @@ def _feature(feature_id: int) -> str:
 
 
 class Svmlight:
-    lines = "'label id:value ...'"
-    reader = SvmlightReader
+    """The format; label_of: as of its reader; required: whether a row must have a label."""
+
+    def __init__(self, lines: str, label_of: Callable | None = None, required: bool = True):
+        self.lines, self.label_of, self.required = lines, label_of, required
+
+    def reader(self, reading: ReaderOptions) -> SvmlightReader:
+        return SvmlightReader(replace(reading, labelled=reading.labelled and self.required), self.label_of)
 
     def score(self, head: bytes) -> float:
         """The share of the first lines that are label and pairs."""
@@ -137,4 +131,7 @@ class Svmlight:
         return sum(ROW.fullmatch(line) is not None for line in lines) / max(1, len(lines))
 
 
-SVMLIGHT = Svmlight()
+SVMLIGHT = Svmlight("'label id:value ...'")
+# named, never guessed: nearly any text might be read as these
+MULTILABEL = Svmlight("'label,label,... id:value ...'", set_label, required=False)
+NAMED_LABELS = Svmlight("'word id:value ...'", word_label)

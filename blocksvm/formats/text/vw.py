@@ -66,37 +66,15 @@ class VwReader:
         weights = buffer.take("weights", len(labels), np.float64)
         firsts, lasts = (np.empty(len(ids) if named else 0, np.int64) for _ in range(2))
         names = np.empty(end if named else 0, np.uint8)
-        undecided = np.empty((1024, 3), np.int64)
         while True:
-            rows, line, code, position, n_undecided, name_bytes = kernels.parse_rows(
-                text, end, labels, weights, indptr, ids, values, buffer.lines, undecided, named, names, firsts, lasts
+            rows, line, code, position, name_bytes = kernels.parse_rows(
+                text, end, labels, weights, indptr, ids, values, buffer.lines, named, names, firsts, lasts
             )
-            if n_undecided <= len(undecided) and name_bytes <= len(names):
+            if name_bytes <= len(names):
                 break
-            undecided = np.empty((max(n_undecided, len(undecided)), 3), np.int64)
-            names = np.empty(max(name_bytes, len(names)), np.uint8)
+            names = np.empty(name_bytes, np.uint8)
         if code != FINE:
             fault = line, self._sentence(code, text, position)
-        for target, start, stop in undecided[:n_undecided].tolist():
-            number = float(text[start:stop].tobytes())
-            row, weight = divmod(-1 - target, 2)
-            if target >= 0:
-                row = int(np.searchsorted(indptr[: rows + 1], target, side="right")) - 1
-                number *= values[target]
-            if row >= rows:
-                continue  # in the bad line itself
-            if not np.isfinite(number):
-                if target >= 0 and not named:
-                    return self._again(piece)
-                rows, what = row, self._sentence(NOT_FINITE, text, start)
-                if target >= 0:
-                    what = self._too_large(names[firsts[target] : lasts[target]])
-                fault = int(buffer.lines[row]), what
-                break
-            if target >= 0:
-                values[target] = number + 0.0  # -0 is 0
-            else:
-                (labels, weights)[weight][row] = number + 0.0
         wrong = inexact(labels[:rows], first_words(text, end, buffer.lines), "")
         if wrong is not None:
             rows, sentence = wrong
