@@ -77,7 +77,7 @@ def test_a_matrix_with_weights_and_rows_without_labels():
     assert block.y[3] == 0
     cut = Matrix(X, names, chunk_rows=np.array([0, 5, 9]), weights=weights).read_block(np.array([2, 0]), None)
     assert cut.weights.tolist() == [9.0, 10.0, 11.0, 0.0, 1.0, 2.0, 3.0, 4.0]
-    assert cut[1:4].weights.tolist() == [10.0, 11.0, 0.0]
+    assert cut.of_rows(slice(1, 4)).weights.tolist() == [10.0, 11.0, 0.0]
     assert not Matrix(X, y, weights=np.ones(12)).weighted
     assert Matrix(X, y).fingerprint == Matrix(X, y, weights=np.ones(12)).fingerprint != source.fingerprint
     for wrong in (np.ones(11), np.full(12, np.nan), np.full(12, -1.0), ["x"] * 12):
