@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -162,7 +161,7 @@ def files_by(
         scorer.budget.take("answers of workers", min(scorer.budget.left, most * each))
         parts = Parts(cluster, job, most)
         names = {name: absolute_name(path) for name, path in shards.outputs.items() if name not in shards.done}
-        parts.want(partial(tuple, (absolute_name(name), path)) for name, path in names.items())
+        parts.want((absolute_name(name), path) for name, path in names.items())
         for name, _, _ in shards.files():
             counted = parts.take()
             merge(measures, counted.measures)

@@ -1,4 +1,4 @@
-"""Hashed features that are numbered as they come: the same learner as with a place for each of 2^bits."""
+"""Hashed features that are numbered as they come: the same learner as with memory for each of 2^bits."""
 
 import numpy as np
 import pytest
@@ -15,19 +15,19 @@ from blocksvm.streaming import stream_features
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 
-BITS = 13  # growing rows occupy more places of them than there is memory for at first
+BITS = 13  # growing rows occupy more hashes of them than there is memory for at first
 
 
 @pytest.fixture
 def numbered(monkeypatch):
-    """A switch: number places from now on, or keep all of them."""
+    """A switch: number hashes from now on, or keep all of them."""
     return lambda on: monkeypatch.setattr(stream_features, "NUMBERED_FROM", 0 if on else 1 << 60)
 
 
 @pytest.mark.parametrize("learner", ["auto", "arow", "coin", "omd", "adagrad-rda"])
 @pytest.mark.parametrize("labels", [None, (0.0, 1.0, 2.0)])
-def test_numbered_places_are_the_same_learner(tmp_path, numbered, learner, labels):
-    """Bit by bit, whatever the pieces; the model knows the places that occurred, the other one all of them."""
+def test_numbered_hashes_are_the_same_learner(tmp_path, numbered, learner, labels):
+    """Bit by bit, whatever the pieces; the model knows the hashes that occurred, the other one all of them."""
     X, y = growing_rows(seed=3)
     y = np.arange(300) % 3.0 if labels else y
     text, found = text_of(tmp_path, X, y), []
@@ -41,16 +41,15 @@ def test_numbered_places_are_the_same_learner(tmp_path, numbered, learner, label
         weights = weights.tobytes(), np.asarray(model.intercept).tobytes()
         found.append((weights, reports[-1].cumulative_loss, reports[-1].mistakes))
         occurring = np.unique(X.indices) + 1
-        places = np.empty(len(occurring), np.int32)
-        hash_ids(occurring, BITS, places)
-        assert len(model.feature_ids) == (len(set(places.tolist())) if on else 1 << BITS)
+        hashes = hash_ids(occurring, BITS)
+        assert len(model.feature_ids) == (len(set(hashes.tolist())) if on else 1 << BITS)
     assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("second", [False, True])
-def test_a_stream_goes_on_with_places_as_they_were(tmp_path, numbered, first, second):
-    """A model of all places and one of those that occurred are gone on with, whatever a new stream would do."""
+def test_a_stream_goes_on_with_hashes_as_they_were(tmp_path, numbered, first, second):
+    """A model of all hashes and one of those that occurred are gone on with, whatever a new stream would do."""
     X, y = growing_rows(n=200, seed=4)
     (tmp_path / "a").mkdir()
     begin, rest = text_of(tmp_path / "a", X[:120], y[:120]), text_of(tmp_path, X[120:], y[120:])
@@ -74,11 +73,10 @@ def test_a_prior_model_of_ids_meets_a_stream_that_hashes_them(tmp_path, numbered
     X, y = random_rows(n=150, d=60, seed=5)
     fit(Matrix(X, y), tol=1e-2).save(tmp_path / "prior.h5")  # ids 0 .. 59
     weights, _ = weights_by_id(tmp_path / "prior.h5", 60)
-    places = np.empty(61, np.int32)
-    hash_ids(np.arange(61), 5, places)
+    hashes = hash_ids(np.arange(61), 5)
     prior, hashed = np.zeros(32), np.zeros((150, 32))
-    np.add.at(prior, places[:60], weights)
-    np.add.at(hashed.T, places[1:], single(X).toarray().T)  # the text's ids are 1 .. 60
+    np.add.at(prior, hashes[:60], weights)
+    np.add.at(hashed.T, hashes[1:], single(X).toarray().T)  # the text's ids are 1 .. 60
     numbered(on)
     text, settings = text_of(tmp_path, X, y), {"l1": 0.05}
     stream, _ = learned(text, "fobos", settings=settings, bits=5, prior=tmp_path / "prior.h5")
@@ -116,7 +114,7 @@ def test_what_a_save_holds_is_not_ahead_of_what_was_learned(tmp_path):
 @pytest.mark.parametrize("on", [False, True])
 @pytest.mark.parametrize("how", ["prior", "start_from"])
 @pytest.mark.parametrize("wrong", [-1, 1 << BITS, 1 << 40])
-def test_features_of_a_damaged_model_are_no_places(tmp_path, numbered, on, how, wrong):
+def test_features_of_a_damaged_model_are_no_hashes(tmp_path, numbered, on, how, wrong):
     """They would be looked up beside the tables."""
     text = text_of(tmp_path, *random_rows(n=40, d=30, seed=7))
     numbered(True)
