@@ -89,7 +89,7 @@ def fit(
     command line are (``fit(X, y, solver="omd", mirror="p-norm", p=15.0, step=0.3, average=True)``), and those of the
     run (memory, tol, schedule, ...); ``blocksvm.describe_solver(NAME)`` lists them.  on_event is called with a dict
     for each event: "start", "visit", "progress", "certifying", "certificate", "outer" and "end"; ``RunEvent``
-    (model/events.py) declares the keys of each and their types.  Where it returns True for "outer", the run ends there.
+    (model/events.py) declares their keys and types.  Where it returns True for "outer", the run ends there.
     stop() is asked after each visit, and ends the run at once where it says True, uncertified; valid: a source to score
     after each outer iteration; start_from: a model or checkpoint of the same rows, or what is in memory of such a run;
     or a model of an online learner, which goes on with its settings, or the arrays of its state, ``Fitted.state``,

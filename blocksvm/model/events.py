@@ -1,49 +1,40 @@
 """The events of a training run, as ``on_event`` gets them and a trace has them, a JSON object a line.
 
-docs/operations.md says what each key means.
+One type has the keys of all events; docs/trace.md says what each key means and which events have it.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, Required, TypedDict
+
+from msgspec import Meta
+
+Count = Annotated[int, Meta(ge=0, lt=2**53)]
+# neither is nan or infinite
+Amount = Annotated[float, Meta(ge=0.0, le=1.7e308)]
+Figure = Annotated[float, Meta(ge=-1.7e308, le=1.7e308)]
 
 
-class _Event(TypedDict):
-    outer: int
-    seconds: float
+class Losses(TypedDict, total=False):
+    """Of an online learner so far."""
+
+    rows: Count
+    cumulative_loss: Figure
+    mistakes: Count | None
+    squared_errors: Amount | None
+    cumulative_cost: Figure | None
+    asked: Count
 
 
-class _Figures(TypedDict):
-    """Of a certificate; None where there is none, and what the method does not have."""
+class RunEvent(Losses, total=False):
+    """An event; that of a start has the solver's settings as further keys, by their names."""
 
-    primal: float | None
-    dual: float | None
-    rel_gap: float | None
-    accuracy: float | None
-    rmse: float | None
-    alpha_factors: NotRequired[tuple[float, float] | None]
-    by_class: NotRequired[dict[str, list[float]] | None]
-    rounding: float | None
-
-
-class _Suffered(TypedDict):
-    """Of an online learner: what it has suffered so far."""
-
-    rows: NotRequired[int]
-    cumulative_loss: NotRequired[float]
-    mistakes: NotRequired[int | None]
-    squared_errors: NotRequired[float | None]
-    cumulative_cost: NotRequired[float | None]
-    asked: NotRequired[int]
-
-
-class StartEvent(TypedDict):
-    """A run begins, or goes on ("resume"); the solver's settings are further keys, by their names."""
-
-    event: Literal["start", "resume"]
-    outer: int
+    event: Required[Literal["start", "resume", "visit", "progress", "certifying", "certificate", "outer", "end"]]
+    outer: Count
+    seconds: Amount
+    # of a start
     solver: str
-    learner_settings: dict | None
+    learner_settings: dict[str, Any] | None
     bias: float | str
     schedule: str
     working_set: str
@@ -58,87 +49,66 @@ class StartEvent(TypedDict):
     max_seconds: float | None
     store: str
     fingerprint: str
-    n_samples: int
-    n_features: int
-    n_nonzeros: int
-    n_vectors: int
-    blocks: int
+    n_samples: Count
+    n_features: Count
+    n_nonzeros: Count
+    n_vectors: Count
     resident: bool
-    under_way: int
-    capacity: int
-    set_bytes: int | None
-    unit_bytes: int | None
-    memory_plan: dict[str, int]
+    under_way: Count
+    capacity: Count
+    set_bytes: Count | None
+    unit_bytes: Count | None
+    memory_plan: dict[str, Amount]
     versions: dict[str, str]
-
-
-class VisitEvent(_Event):
-    """A block has been visited; not in traces."""
-
-    event: Literal["visit"]
-    visit: int
-    blocks: int
-
-
-class ProgressEvent(_Event, _Suffered):
-    """An online learner has seen a doubling number of rows."""
-
-    event: Literal["progress"]
-
-
-class CertifyingEvent(_Event):
-    """The rows are read for a certificate; not in traces."""
-
-    event: Literal["certifying"]
-
-
-class CertificateEvent(_Event, _Figures):
-    event: Literal["certificate"]
-
-
-class OuterEvent(_Event, _Figures, _Suffered):
-    event: Literal["outer"]
-    rows_read: int
-    blocks: int
-    inner_passes: int
-    rows_visited: int
-    nnz_visited: int
-    bytes_read: int
-    seconds_reading: float
-    seconds_decoding: float
-    seconds_waiting: float
-    seconds_training: float
-    bytes_sent: int
-    bytes_received: int
-    seconds_workers: float
-    requests: int
-    passes: list[int]
-    gain: float
-    set_rows: int | None
-    set_nonzeros: int | None
-    set_share: float | None
-    set_passes: list[int]
-    set_rows_visited: int
-    set_nnz_visited: int
-    set_gain: float
-    set_seconds: float
-    primal_estimate: float | None
-    dual_estimate: float | None
-    gap_estimate: float | None
-    certificates: int
-    valid_accuracy: float | None
-    valid_rmse: float | None
-    classes_done: NotRequired[int]
-
-
-class EndEvent(_Event, _Figures):
-    event: Literal["end"]
+    # of a visit
+    visit: Count
+    # of a certificate
+    primal: Figure | None
+    dual: Figure | None
+    rel_gap: Figure | None
+    accuracy: Figure | None
+    rmse: Figure | None
+    alpha_factors: tuple[float, float] | None
+    by_class: dict[str, list[float]] | None
+    rounding: Figure | None
+    # of an outer iteration
+    rows_read: Count
+    blocks: Count
+    inner_passes: Count
+    rows_visited: Count
+    nnz_visited: Count
+    bytes_read: Count
+    seconds_reading: Amount
+    seconds_decoding: Amount
+    seconds_waiting: Amount
+    seconds_training: Amount
+    bytes_sent: Count
+    bytes_received: Count
+    seconds_workers: Amount
+    requests: Count
+    passes: list
+    gain: Figure
+    set_rows: Count | None
+    set_nonzeros: Count | None
+    set_share: Figure | None
+    set_passes: list[Count]
+    set_rows_visited: Count
+    set_nnz_visited: Count
+    set_gain: Figure
+    set_seconds: Amount
+    primal_estimate: Figure | None
+    dual_estimate: Figure | None
+    gap_estimate: Figure | None
+    certificates: Count
+    valid_accuracy: Figure | None
+    valid_rmse: Figure | None
+    classes_done: Count
+    # of the end
     status: str
     cause: str | None
     advice: str | None
-    passes: list[int]
-    set_passes: list[int]
+    # of a stream: of each of several learners its settings, or its losses
+    learners: dict[str, dict[str, Any]] | None
 
 
-RunEvent = StartEvent | VisitEvent | ProgressEvent | CertifyingEvent | CertificateEvent | OuterEvent | EndEvent
 UNTRACED = ("visit", "certifying")  # events that a trace does not have

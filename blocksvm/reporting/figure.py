@@ -45,8 +45,8 @@ class Chart:
             records = run.online if self.online else {"": run.iterations}
             for name, ones in records.items():
                 for second, (what, name_of_y) in enumerate(self.of.items()):
-                    sure = [getattr(one, "certified", True) for one in ones]
-                    xs, ys = ([getattr(one, key) for one in ones] for key in (self.at, name_of_y))
+                    sure = [one.get("certified", True) for one in ones]
+                    xs, ys = ([one.get(key) for one in ones] for key in (self.at, name_of_y))
                     points = zip(xs, ys, sure, strict=True)
                     there = [point for point in points if None not in point and self._is_shown(*point[:2])]
                     label = ", ".join(filter(None, (run.name, name if len(records) > 1 else "", what)))
@@ -67,7 +67,7 @@ CHARTS = (
     Chart("working set", "outer iteration", "outer", {"of the rows": "set_rows", "of the gap": "set_share"},
           percent=True),
     Chart("passes", "outer iteration", "outer",
-          {"over a block": "passes", "over the working set": "passes_over_set"}),
+          {"over a block": "mean_passes", "over the working set": "passes_over_set"}),
     Chart("average loss", "rows", "rows", {"": "loss"}, "x", online=True),
     Chart("mistakes", "rows", "rows", {"": "share_wrong"}, "x", online=True, percent=True),
     Chart("root mean squared error", "rows", "rows", {"": "error"}, "xy", online=True),
@@ -76,15 +76,15 @@ CHARTS = (
 
 def charts_of(runs: Sequence[TracedRun]) -> list[tuple[Chart, list[Curve]]]:
     """The charts that have something to show.  Rows that stay in memory are read once: no gap against bytes then."""
-    grows = any(run.iterations and run.iterations[0].bytes_read < run.iterations[-1].bytes_read for run in runs)
+    grows = any(run.iterations and run.iterations[0]["bytes_read"] < run.iterations[-1]["bytes_read"] for run in runs)
     drawn = ((chart, list(chart.curves(runs))) for chart in CHARTS if chart.x != "bytes read" or grows)
     return [(chart, curves) for chart, curves in drawn if curves]
 
 
 def spent(run: TracedRun) -> dict[str, float]:
     """Seconds by what they were spent on; 'other': of the thread that trains, not measured apart."""
-    found = {what: sum(getattr(one, seconds) for one in run.iterations) for what, seconds in SECONDS.items()}
-    lasted = sum(one.lasted for one in run.iterations)
+    found = {what: sum(one.get(seconds, 0.0) for one in run.iterations) for what, seconds in SECONDS.items()}
+    lasted = sum(one["lasted"] for one in run.iterations)
     return found | {"other": max(0.0, lasted - sum(list(found.values())[:3]))}
 
 
@@ -92,7 +92,7 @@ def figure_of(runs: Sequence[TracedRun]):
     from matplotlib.figure import Figure
 
     drawn = charts_of(runs)
-    timed = [run for run in runs if any(one.lasted > 0.0 for one in run.iterations)]
+    timed = [run for run in runs if any(one["lasted"] > 0.0 for one in run.iterations)]
     n = max(1, len(drawn) + bool(timed))
     rows, columns = -(-n // COLUMNS), min(n, COLUMNS)
     figure = Figure(figsize=(5.2 * columns, 4.0 * rows), layout="constrained")

@@ -14,7 +14,7 @@ from html import escape
 
 from blocksvm import __version__
 from blocksvm.reporting.figure import draw
-from blocksvm.reporting.runs import OnlineLoss, TracedRun
+from blocksvm.reporting.runs import TracedRun
 
 MARKED = ' class="differs"'
 STYLE = """
@@ -68,7 +68,7 @@ def _table(runs: Sequence[TracedRun]) -> str:
         "read": lambda run: shown(last(run, "bytes_read") or None, in_bytes),
         "requests": lambda run: shown(last(run, "requests") or None),
         "held out": lambda run: shown(last(run, "valid_accuracy"), percent),
-        "average loss": lambda run: ", ".join(f"{learner[-1].loss:.6g}" for learner in run.online.values()),
+        "average loss": lambda run: ", ".join(f"{learner[-1]['loss']:.6g}" for learner in run.online.values()),
         "mistakes": lambda run: ", ".join(_wrong(learner[-1]) for learner in run.online.values()),
         "memory planned": lambda run: shown(run.memory or None, in_bytes),
     }
@@ -88,8 +88,8 @@ def _table(runs: Sequence[TracedRun]) -> str:
 
 def last(run: TracedRun, name: str) -> float | None:
     """The last figure of this name that a run has."""
-    return next((value for one in reversed(run.iterations) if (value := getattr(one, name)) is not None), None)
+    return next((value for one in reversed(run.iterations) if (value := one.get(name)) is not None), None)
 
 
-def _wrong(one: OnlineLoss) -> str:
-    return shown(one.share_wrong, percent) if one.error is None else f"rmse {one.error:.6g}"
+def _wrong(one: dict[str, float]) -> str:
+    return f"rmse {one['error']:.6g}" if "error" in one else shown(one.get("share_wrong"), percent)

@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from blocksvm.base.errors import option
 from blocksvm.base.settings import plain
-from blocksvm.model.events import EndEvent, StartEvent
+from blocksvm.model.events import RunEvent
 from blocksvm.model.versions import versions
 from blocksvm.problems.certificate import Certificate
 from blocksvm.problems.expansion import Support
@@ -276,7 +276,7 @@ class Result:
 UNCERTIFIED = {name: None for name in ("primal", "dual", "rel_gap", "accuracy", "rmse", "rounding")}
 
 
-def start_event(plan: Plan, progress: Progress) -> StartEvent:
+def start_event(plan: Plan, progress: Progress) -> RunEvent:
     """Settings, the data, the plan of memory."""
     source, settings, solver = plan.source, plan.settings, plan.solver
     capabilities = solver.capabilities
@@ -304,15 +304,15 @@ def start_event(plan: Plan, progress: Progress) -> StartEvent:
         "outer": progress.outer,
         "versions": versions(),
     }
-    return cast(StartEvent, event)
+    return cast(RunEvent, event)
 
 
-def end_event(result: Result, last: Certified | None) -> EndEvent:
+def end_event(result: Result, last: Certified | None) -> RunEvent:
     """How a run ended; an interrupted one reports its last certificate, if there was one."""
     certificate = asdict(result.certificate) if result.certificate else last and last.figures
     event = {"event": "end"} | {name: getattr(result, name) for name in ("status", "outer", "seconds")}
     event |= certificate or UNCERTIFIED
-    return cast(EndEvent, event | {n: getattr(result, n) for n in ("cause", "advice", "passes", "set_passes")})
+    return cast(RunEvent, event | {n: getattr(result, n) for n in ("cause", "advice", "passes", "set_passes")})
 
 
 def ended(progress: Progress, plan: Plan, state: State, seconds: float) -> str | None:
