@@ -21,7 +21,7 @@ from blocksvm.files.output import TemporaryFolder, check_output
 from blocksvm.files.paths import location, location_given, one_run
 from blocksvm.formats.choices import all_choices
 from blocksvm.formats.file_reader import texts_of
-from blocksvm.model.events import RunEvent
+from blocksvm.model.events import RunEvent, optimality
 from blocksvm.model.feature_names import NamedRows
 from blocksvm.model.model_file import Model, load_model, make_model
 from blocksvm.model.takeover import InitialModels, start_of
@@ -196,7 +196,7 @@ def _on(cluster, source: Source) -> tuple[Callable[..., Plan], Callable[..., Out
 def log_event(event: RunEvent) -> None:
     """Log the outer iterations and the end of a run, and why it has not converged."""
     if event["event"] == "outer":
-        gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
+        _, (gap, *_) = optimality(event)
         reached = "" if gap is None else f"gap {gap:.1e}, "
         LOG.info("outer iteration %d: %s%.1fs", event["outer"], reached, event["seconds"])
     elif event["event"] == "end":

@@ -7,6 +7,7 @@ import math
 from blocksvm.base.settings import shown
 from blocksvm.cli.progress import Line, wrap_text
 from blocksvm.cli.texts import clock, counted, fitted, megabytes, number_of, rmse, sizes
+from blocksvm.model.events import Losses, RunEvent, optimality
 from blocksvm.problems.problem_settings import learns_together
 
 # column -> width: nine of a batch solver, and nine of an online learner, which fit 80 columns
@@ -33,8 +34,7 @@ class TrainDisplay:
         self.ends: list[float] = []  # when the gap will be reached, as foreseen at the last outer iterations
         self.first: tuple[int, float] | None = None  # the first outer iteration, and when it ended
         self.bytes_read = 0
-        self.before = {"rows": 0, "cumulative_loss": 0.0, "mistakes": 0, "squared_errors": 0.0, "cumulative_cost": 0.0,
-                       "asked": 0}  # fmt: skip
+        self.before = dict.fromkeys(Losses.__annotations__, 0)
 
     def show(self, event: dict) -> None:
         if self.quiet:
@@ -111,13 +111,10 @@ class TrainDisplay:
             row["asked"] = f"{done['asked'] / rows:.0%}"
         return row
 
-    def _iteration(self, event: dict) -> dict[str, str]:
+    def _iteration(self, event: RunEvent) -> dict[str, str]:
         """A batch solver's outer iteration: certified figures where there are any, else estimates."""
         self.bytes_read += event["bytes_read"]
-        certified = event["rel_gap"] is not None or (event["dual_estimate"] is None and event["primal"] is not None)
-        primal = event["primal"] if certified else event["primal_estimate"]
-        dual = event["dual"] if certified else event["dual_estimate"]
-        gap = event["rel_gap"] if certified else event["gap_estimate"]
+        certified, (gap, primal, dual) = optimality(event)
         mark = "" if certified else "~"
         if gap is not None and gap > 0:
             self.gaps.append((event["seconds"], gap))

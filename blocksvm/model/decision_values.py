@@ -15,6 +15,7 @@ from blocksvm.base.vectors import together
 from blocksvm.kernels.columns import decision_values
 from blocksvm.kernels.rows import Entries
 from blocksvm.model.sparse_weights import WeightsByFeature
+from blocksvm.problems.certificate import predicted
 
 if TYPE_CHECKING:
     from blocksvm.problems.expansion import Expansion
@@ -73,9 +74,9 @@ def sets_of(values: np.ndarray, ranks: bool) -> np.ndarray:
     the labels (``ranks``), the one of the largest value."""
     if not ranks:
         return values > 0.0
-    predicted = np.zeros(values.shape, bool)
-    predicted[np.arange(len(values)), values.argmax(axis=1)] = True
-    return predicted
+    first = np.zeros(values.shape, bool)
+    first[np.arange(len(values)), values.argmax(axis=1)] = True
+    return first
 
 
 def misordered(values: np.ndarray, member: np.ndarray) -> np.ndarray:
@@ -107,8 +108,7 @@ def count_right(pieces: Pieces, y: np.ndarray, member: np.ndarray | None, ranks:
     for rows, values in pieces:
         codes = y[rows]
         if member is None:
-            predicted = classes_of(values)
-            right = (2 * predicted - 1 if len(values) == 1 else predicted) == codes
+            right = predicted(values) == codes
         else:
             right = (
                 misordered(values.T, member[codes]) == 0 if ranks else ((values.T > 0.0) == member[codes]).all(axis=1)

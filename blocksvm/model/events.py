@@ -5,7 +5,7 @@ One type has the keys of all events; docs/trace.md says what each key means and 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Required, TypedDict
+from typing import Annotated, Any, Literal, Required, TypedDict, cast
 
 from msgspec import Meta
 
@@ -111,4 +111,14 @@ class RunEvent(Losses, total=False):
     learners: dict[str, dict[str, Any]] | None
 
 
+CERTIFIED, ESTIMATED = ("rel_gap", "primal", "dual"), ("gap_estimate", "primal_estimate", "dual_estimate")
 UNTRACED = ("visit", "certifying")  # events that a trace does not have
+
+
+def optimality(event: RunEvent) -> tuple[bool, list[float | None]]:
+    """Whether an outer iteration has a certificate, or is of a method without a dual, and its gap, primal and dual by
+    that; else by what its visits suggest."""
+    figures = cast(dict[str, float | None], event)
+    certified = figures.get("rel_gap") is not None
+    certified |= figures.get("primal") is not None and figures.get("dual_estimate") is None
+    return certified, [figures.get(name) for name in (CERTIFIED if certified else ESTIMATED)]

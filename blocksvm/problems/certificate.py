@@ -106,9 +106,9 @@ def certificate_of(figures: np.ndarray, accuracy: float | None, rmse: float | No
 
 
 def predicted(scores: np.ndarray) -> np.ndarray:
-    """What decision values say, in the codes of ``Block.y``: of two classes (n,) the sign, where 0 is the negative
-    class; of k classes (k, n) the one of the largest value, the first of equals."""
-    return np.where(scores > 0.0, 1, -1) if scores.ndim == 1 else scores.argmax(axis=0)
+    """What decision values (k, n) say, in the codes of ``Block.y``: of two classes (k = 1) the sign, where 0 is the
+    negative class; of more the one of the largest value, the first of equals."""
+    return np.where(scores[0] > 0.0, 1, -1) if len(scores) == 1 else scores.argmax(axis=0)
 
 
 def count_predicted(problem, scores: np.ndarray, y: np.ndarray) -> int:
@@ -117,7 +117,7 @@ def count_predicted(problem, scores: np.ndarray, y: np.ndarray) -> int:
         return 0
     if problem.predicts == SETS:
         return int(((scores > 0.0) == (problem.sides.table[y] > 0)).all(axis=1).sum())
-    return int(np.count_nonzero(predicted(scores[:, 0] if scores.shape[1] == 1 else scores.T) == y))
+    return int(np.count_nonzero(predicted(scores.T) == y))
 
 
 def count_labelled(problem, y: np.ndarray) -> int:

@@ -12,15 +12,13 @@ import msgspec
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import plain
-from blocksvm.model.events import Losses, RunEvent
+from blocksvm.model.events import Losses, RunEvent, optimality
 from blocksvm.model.trace import read_trace
 
 # entries of a start event that are not settings of the run
 NO_SETTINGS = ("event", "outer", "memory_plan", "versions", "learner_settings", "learners")
 OF_START = ("event", "memory_plan", "learners", "n_samples")  # what is read of it beside settings
 LONGEST_TEXT = 300  # characters of a setting that are shown
-CERTIFIED = ("rel_gap", "primal", "dual")
-ESTIMATED = ("gap_estimate", "primal_estimate", "dual_estimate")
 
 
 @dataclass
@@ -111,13 +109,12 @@ def _go_on(run: TracedRun, event: RunEvent) -> None:
 
 def _iteration(event: RunEvent, before: dict, rows: int | None) -> dict[str, Any]:
     """The figures of an outer iteration: the event's own, but bytes_read and requests of the run so far and set_rows as
-    a share of the rows; and certified: by a certificate, or of a method without a dual, and no estimates."""
-    certified = "rel_gap" in event or ("primal" in event and "dual_estimate" not in event)
+    a share of the rows; and its ``optimality``."""
+    certified, known = optimality(event)
     figures: dict[str, Any] = dict(event)
     figures |= {name: event.get(name, 0) + before.get(name, 0) for name in ("bytes_read", "requests")}
-    names = zip(("gap", "objective", "bound"), CERTIFIED if certified else ESTIMATED, strict=True)
     return figures | {
-        **{name: figures.get(key) for name, key in names},
+        **dict(zip(("gap", "objective", "bound"), known, strict=True)),
         "certified": certified,
         "lasted": max(0.0, event.get("seconds", 0.0) - before.get("seconds", 0.0)),
         "set_rows": figures["set_rows"] / rows if "set_rows" in event and rows else None,

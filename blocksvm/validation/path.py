@@ -242,7 +242,7 @@ def score(
             if real:
                 scores.rmse[number, fold] = math.sqrt(np.square(values[0] - y).mean())
                 continue
-            scores.accuracy[number, fold] = np.mean(predicted(values if classes > 1 else values[0]) == y)
+            scores.accuracy[number, fold] = np.mean(predicted(values) == y)
             if classes == 1:
                 scores.auc[number, fold] = area_under_curve(values[0], y > 0)
 
