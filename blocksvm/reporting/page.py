@@ -64,7 +64,7 @@ def _table(runs: Sequence[TracedRun]) -> str:
         "state": lambda run: run.status or "going on, or killed",
         "time": lambda run: f"{run.seconds:.3g} s",
         "iterations": lambda run: str(len(run.iterations) or ""),
-        "certified gap": lambda run: shown(last(run, "rel_gap") if run.gap is None else run.gap, "{:.2e}".format),
+        "certified gap": lambda run: shown(run.gap, "{:.2e}".format),
         "read": lambda run: shown(last(run, "bytes_read") or None, in_bytes),
         "requests": lambda run: shown(last(run, "requests") or None),
         "held out": lambda run: shown(last(run, "valid_accuracy"), percent),

@@ -24,7 +24,8 @@ LONGEST_TEXT = 300  # characters of a setting that are shown
 @dataclass
 class TracedRun:
     """A run so far.  settings: by name; memory: bytes planned; iterations: figures of each, by name (``_iteration``);
-    online: those of each learner, by its name (``_per_row``); status: None while it goes on, or where it was killed."""
+    online: those of each learner, by its name (``_per_row``); gap: the last that was certified; status: None while it
+    goes on, or where it was killed."""
 
     name: str
     settings: dict[str, str] = field(default_factory=dict)
@@ -94,11 +95,10 @@ def _go_on(run: TracedRun, event: RunEvent) -> None:
     """Of an event, from which keys without a value have been left out."""
     kind, learners = event["event"], event.get("learners") or {run.method or "learner": event}
     run.seconds = max(run.seconds, event.get("seconds", 0.0))
+    run.gap = event.get("rel_gap", run.gap)
     run.status = event.get("status") or "ended" if kind == "end" else None
     if kind == "outer":
         run.iterations.append(_iteration(event, run.iterations[-1] if run.iterations else {}, run.rows))
-    elif kind == "end":
-        run.gap = event.get("rel_gap")
     if "cumulative_loss" in event and kind in ("progress", "outer", "end"):
         for name, one in learners.items():
             losses = msgspec.convert({key: value for key, value in one.items() if value is not None}, Losses)

@@ -168,7 +168,7 @@ def test_a_bad_line_is_named(tmp_path, events, refusal, line, words):
 def test_a_line_that_is_half_written_is_left_out(tmp_path, events, trace):
     (whole,) = load_runs([written(tmp_path / "whole.jsonl", events[:-1])])
     (cut,) = load_runs([written(tmp_path / "cut.jsonl", [*events[:-1], json.dumps(events[-1])[:40]], end="")])
-    assert cut.iterations == whole.iterations
+    assert (cut.iterations, cut.gap) == (whole.iterations, events[-1]["rel_gap"])
     assert (cut.status, load_runs([trace])[0].status) == (None, "converged")
 
 
