@@ -39,10 +39,9 @@ def written(path, text):
     return path
 
 
-def said_by_split(capsys, path, *options, folder=None):
+def said_by_split(capsys, path, *options):
     """(exit status, what it says) of a split."""
-    store = (folder or path.parent) / "s.h5"
-    code, out, err = run_in_process(capsys, split_command, path, store, "--overwrite", *options)
+    code, out, err = run_in_process(capsys, split_command, path, path.parent / "s.h5", "--overwrite", *options)
     return code, " ".join((out + err).split())
 
 
@@ -127,10 +126,8 @@ def test_a_column_is_of_one_kind(tmp_path, capsys):
     lines[2050] = f"0,1.5 kg,{HASHES[0]}\n"
     path = written(tmp_path / "t.csv", "label,size,hash\n" + "".join(lines))
     code, told = said_by_split(capsys, path)
-    wrong = (
-        f"{path}:2052: column size: '1.5 kg' is not a number; mend it, or name the column by --categorical auto,size"
-    )
-    assert code == 2 and wrong in told
+    wrong = "column size: '1.5 kg' is not a number; mend it, or name the column by --categorical auto,size"
+    assert code == 2 and f"{path}:2052: {wrong}" in told
     assert said_by_split(capsys, path, "--categorical", "auto,size")[0] == 0
     assert features_of(tmp_path / "s.h5") >= {"size=1.5 kg", "size=0.5"}
     lines[2050] = f"0,,{HASHES[0]}\n"
