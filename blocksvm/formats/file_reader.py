@@ -1,7 +1,8 @@
 """Rows from binary files: each format reads runs of rows, and one function closes them.
 
 A format of files is a ``FileFormat``, which also has ``pieces(name, options, n_bytes, limit)``, the runs of rows of a
-file that take about so many bytes each, as (payload, fraction of the file), and whose reader turns a payload into rows.
+file that take about so many bytes each, as (payload, fraction of the file), and whose reader turns a payload into rows
+(``SparseRows``, but of tables).
 The first bytes of a file name its format.  limit: the longest row, as the longest line of text, or None; a format
 takes no memory for a longer one (``require_fit``).
 """
@@ -9,18 +10,19 @@ takes no memory for a longer one (``require_fit``).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.labels import exact
-from blocksvm.base.row_batch import Origin, RowBatch, runs
+from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.files.input import names_of_inputs, open_input, raise_system_error
 from blocksvm.files.paths import ObjectUrl, file_size, is_url, location, require_same
 from blocksvm.formats import AUTO, OF_FILES, get_format, sniffed
@@ -39,7 +41,7 @@ class RowPiece:
     """A run of rows of one file, not yet in our form; ``fraction`` of all input read so far."""
 
     source: TextSource
-    payload: object
+    payload: Any
     fraction: float
 
 
@@ -61,7 +63,8 @@ class SparseRows:
     """Rows as they were read: lengths (n,) int64 >= 0, ids (nnz,) int64, values (nnz,) float64, labels (n,) float64
     with nan or a list with None.
 
-    features: where they have names, all of them; ids are their positions then, in 0 .. d - 1.
+    features: where they have names, all of them; ids are their positions then, in 0 .. d - 1.  unlabelled: what is
+    wrong where labels are wanted; ''.
     """
 
     lengths: np.ndarray
@@ -69,6 +72,7 @@ class SparseRows:
     values: np.ndarray
     labels: np.ndarray | list
     features: Features | None = None
+    unlabelled: str = ""
 
     def name_at(self, entry: int) -> str:
         """The name of an entry's feature, for a sentence."""
@@ -227,17 +231,19 @@ def fingerprint_of_input(name: str) -> str:
 
 
 class FileReader:
-    """Payloads to rows; ``rows_of(payload, reading)`` gives ``SparseRows``, which are its own."""
+    """Pieces of ``SparseRows``, which are its own, to rows."""
 
-    def __init__(self, reading: ReaderOptions, rows_of):
+    expansion = EXPANSION
+
+    def __init__(self, reading: ReaderOptions):
         self.reading = reading
-        self.expansion = EXPANSION
-        self.rows_of = rows_of
 
     def parse(self, piece: RowPiece, buffer: ParseBuffer | None = None) -> RowBatch:
         recipe = self.reading.recipe
         buffer = ParseBuffer() if buffer is None else buffer
-        rows, fault = self.rows_of(piece.payload, self.reading), None
+        rows, fault = piece.payload, None
+        if rows.unlabelled and self.reading.labelled:
+            raise InputError(rows.unlabelled)
         n = len(rows.lengths)
         indptr = np.append(0, np.cumsum(rows.lengths, dtype=np.int64))
         ids, values, labels, features = rows.ids, rows.values, rows.labels, rows.features
@@ -275,19 +281,18 @@ class FileReader:
 class FileFormat:
     """A ``Format`` of files, which are recognised by their first bytes (``magic_of``) before text is read.
 
-    name: in the registry; lines: what a file is, for messages; rows_of: as of ``FileReader``; objects: URLs are read.
+    name: in the registry; lines: what a file is, for messages; objects: URLs are read.
     """
 
     name: str
     lines: str
-    rows_of: Callable
     objects = False
 
     def settled(self, requested: Mapping, name: str, memory: int) -> dict:
         return chosen(self.name, requested)
 
     def reader(self, reading: ReaderOptions) -> FileReader:
-        return FileReader(reading, self.rows_of)
+        return FileReader(reading)
 
 
 @contextmanager
@@ -331,8 +336,3 @@ def require_fit(n_entries: int, limit: LineLimit | None, where: str) -> None:
     if limit is not None and length > limit.n_bytes:
         need = option("memory", Bytes(10**6 * -(-limit.memory_for(length) // 10**6)))
         raise InputError(f"{where} has a row of {n_entries:,} entries; give {need} or more, or check the file")
-
-
-def runs_of(indptr: np.ndarray, n_bytes: int) -> Iterator[tuple[int, int]]:
-    """(first, last) of runs of rows, one after the other, whose entries take about so many bytes; a row at least."""
-    return runs(indptr, n_bytes // ENTRY_BYTES, max(1, n_bytes // ENTRY_BYTES))

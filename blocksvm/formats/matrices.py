@@ -1,4 +1,5 @@
-"""Matrices that numpy and scipy save: ``npz``, a sparse one (scipy.sparse.save_npz), and ``npy``, a dense one.
+"""Matrices that numpy and scipy save: ``npz``, a sparse one (scipy.sparse.save_npz), and ``npy``, a dense one; and rows
+of the matrices of every format.
 
 A feature's id is its column, from 0.  Labels are a column of a dense matrix (``label``, counted from 1), an array of
 that name beside the matrix in the .npz (numpy.savez), or lie in a file of their own (``labels_from``), numbers or
@@ -9,33 +10,79 @@ strings.  Neither file is read whole: a .npz, whose matrix lies by rows, is deco
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import exact
+from blocksvm.base.row_batch import runs
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import location
-from blocksvm.formats.file_reader import (
-    FileFormat,
-    SparseRows,
-    checked_labels,
-    damage_named,
-    require_fit,
-    runs_of,
-)
-from blocksvm.formats.format import ReaderOptions
+from blocksvm.formats.file_reader import ENTRY_BYTES, FileFormat, SparseRows, checked_labels, damage_named, require_fit
 from blocksvm.formats.text.text_source import LineLimit
 
 ROWS_AT_ONCE = 1 << 16  # of which the lengths are in memory
 LONGEST_ITEM = 4096  # bytes of a number or label
 DEFLATED = 1032  # times as long as its compressed bytes is the data at most
-ARRAYS = ("indptr", "indices", "data")  # of a matrix by rows
+ARRAYS = {"indptr": "iu", "indices": "iu", "data": "biuf"}  # of a matrix by rows, and the kinds of their numbers
 CHECKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # how much these can hold is known
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+Take = Callable[[int, int], Any]  # take(first, last): a part of an array, or of labels; the next one follows it
+
+
+def sliced(array: Any) -> Take:
+    return lambda first, last: array[first:last]
+
+
+def csr_rows(
+    name: str, shape: tuple[int, int], n_entries: int, arrays: list[Take], n_bytes: int, limit: LineLimit | None
+) -> Iterator[tuple]:
+    """(lengths, columns, values) of runs of rows of a matrix by rows, which take about ``n_bytes`` each."""
+    (n_rows, n_columns), (indptr, indices, data) = shape, arrays
+    most = n_bytes // ENTRY_BYTES
+    ends = indptr(0, 1).astype(np.int64)
+    for start in range(0, n_rows, ROWS_AT_ONCE):
+        stop = min(n_rows, start + ROWS_AT_ONCE)
+        ends = np.append(ends[-1], indptr(start + 1, stop + 1).astype(np.int64))
+        whole = 0 <= ends[-1] <= n_entries if stop < n_rows else ends[-1] == n_entries
+        if (start == 0 and ends[0] != 0) or (np.diff(ends) < 0).any() or not whole:
+            raise InputError(f"{name}: its indptr does not rise from 0 to {n_entries:,}; save it again")
+        for first, last in runs(ends, most, max(1, most)):
+            part = int(ends[first]), int(ends[last])
+            require_fit(part[1] - part[0] if last - first == 1 else 0, limit, name)
+            columns = indices(*part).astype(np.int64)
+            if len(columns) and not (0 <= columns.min() and columns.max() < n_columns):
+                raise InputError(
+                    f"{name}: a column of the rows from {start + first + 1} on is out of range; save it again"
+                )
+            yield np.diff(ends[first : last + 1]), columns, data(*part).astype(np.float64)
+
+
+def dense_rows(
+    name: str, array: Any, n_bytes: int, limit: LineLimit | None, left_out: int | None = None
+) -> Iterator[tuple]:
+    """Likewise of a dense matrix; left_out: a column that is none of features."""
+    n_rows, n_columns = array.shape
+    require_fit(n_columns, limit, name)
+    step = max(1, n_bytes // (2 * ENTRY_BYTES * max(1, n_columns)))
+    for start in range(0, n_rows, step):
+        dense = np.array(array[start : start + step], np.float64)
+        if left_out is not None:
+            dense[:, left_out] = 0.0
+        rows, columns = np.nonzero(dense)
+        yield np.bincount(rows, minlength=len(dense)), columns.astype(np.int64), dense[rows, columns]
+
+
+def with_labels(rows: Iterator[tuple], n_rows: int, labels: Take | None, unlabelled: str = "") -> Iterator[tuple]:
+    """(rows, fraction) as of ``FileFormat.pieces``."""
+    first = 0
+    for lengths, ids, values in rows:
+        last = first + len(lengths)
+        own = np.full(last - first, np.nan) if labels is None else labels(first, last)
+        yield SparseRows(lengths, ids, values, own, unlabelled=unlabelled), last / n_rows
+        first = last
 
 
 class Member:
@@ -47,7 +94,7 @@ class Member:
         if f"{key}.npy" not in archive.namelist():
             raise InputError(f"{self.where} is not there; save the matrix by scipy.sparse.save_npz")
         about = archive.getinfo(f"{key}.npy")
-        with self._damage_named():
+        with damage_named(self.name, f"{self.where} is damaged"):
             self.file = stack.enter_context(archive.open(about))
             header = HEADERS[np.lib.format.read_magic(self.file)]
             self.shape, fortran, self.dtype = header(self.file)
@@ -66,38 +113,17 @@ class Member:
     def length(self) -> int:
         return self.shape[0] if self.shape else 1
 
-    def _damage_named(self) -> AbstractContextManager:
-        return damage_named(self.name, f"{self.where} is damaged")
-
-    def take(self, n: int) -> np.ndarray:
-        wanted = n * self.dtype.itemsize
-        with self._damage_named():
+    def take(self, first: int, last: int) -> np.ndarray:
+        """The entries from first on, which follow those that were taken; behind the last one its checksum must hold."""
+        wanted = (last - first) * self.dtype.itemsize
+        with damage_named(self.name, f"{self.where} is damaged"):
             data = self.file.read(wanted)
+            more = last == self.length and self.file.read(1)
         if len(data) < wanted:
             raise InputError(f"{self.where} is truncated; get it again")
-        return np.frombuffer(data, self.dtype)
-
-    def finish(self) -> None:
-        """InputError unless all of it was read, and its checksum holds."""
-        with self._damage_named():
-            more = self.file.read(1)
         if more:
             raise InputError(f"{self.where} has more entries than it should; save it again")
-
-
-class Mapped:
-    """A 1-D .npy of labels, taken from its beginning on."""
-
-    def __init__(self, name: str):
-        self.where = name
-        self.array = mapped(name)
-        if self.array.ndim != 1:
-            raise InputError(f"{name}: has the shape {self.array.shape}; labels are one for each row")
-        self.length, self.done = len(self.array), 0
-
-    def take(self, n: int) -> np.ndarray:
-        self.done += n
-        return np.asarray(self.array[self.done - n : self.done])
+        return np.frombuffer(data, self.dtype)
 
 
 def mapped(name: str) -> np.ndarray:
@@ -109,44 +135,22 @@ def mapped(name: str) -> np.ndarray:
         return np.lib.format.open_memmap(name, mode="r")
 
 
-def labels_for(given: Mapped | Member | None, n_rows: int, name: str) -> Mapped | Member | None:
-    """Where labels come from; InputError where there are not as many as rows."""
-    if given is not None and given.length != n_rows:
-        raise InputError(f"{given.where}: has {given.length:,} labels for the {n_rows:,} rows of {name}; give as many")
-    return given
+def labels_of(take: Take, n_labels: int, n_rows: int, where: str, name: str) -> Take:
+    """Labels that are checked; InputError where there are not as many as rows."""
+    if n_labels != n_rows:
+        raise InputError(f"{where}: has {n_labels:,} labels for the {n_rows:,} rows of {name}; give as many")
+    return lambda first, last: checked_labels(take(first, last), where)
 
 
-def next_labels(source: Mapped | Member | None, n: int) -> np.ndarray | list:
-    return np.full(n, np.nan) if source is None else checked_labels(source.take(n), source.where)
-
-
-def ends_of(name: str, indptr: Member, n: int, n_entries: int) -> Iterator[tuple[int, np.ndarray]]:
-    """(first, where it and those after it begin and end) of runs of the n rows of a compressed matrix."""
-    end = int(indptr.take(1)[0])
-    if end != 0:
-        raise InputError(f"{name}: its indptr does not rise from 0; save it again")
-    for start in range(0, n, ROWS_AT_ONCE):
-        ends = np.append(end, indptr.take(min(ROWS_AT_ONCE, n - start)).astype(np.int64))
-        if (np.diff(ends) < 0).any() or ends[-1] > n_entries:
-            raise InputError(f"{name}: its indptr does not rise; save it again")
-        yield start, ends
-        end = int(ends[-1])
-
-
-def rows_of_csr(
-    name: str, arrays: list[Member], n_rows: int, n_columns: int, n_bytes: int, limit: LineLimit | None
-) -> Iterator[tuple]:
-    """(first row, rows without labels) of runs of a matrix by rows."""
-    indptr, indices, data = arrays
-    for start, ends in ends_of(name, indptr, n_rows, data.length):
-        for first, last in runs_of(ends, n_bytes):
-            nnz = int(ends[last] - ends[first])
-            require_fit(nnz if last - first == 1 else 0, limit, name)
-            ids = indices.take(nnz).astype(np.int64)
-            if nnz and not (0 <= int(ids.min()) and int(ids.max()) < n_columns):
-                raise InputError(f"{name}: a column of the rows from {start + first + 1} on is out of range")
-            values = data.take(nnz).astype(np.float64)
-            yield start + first, SparseRows(np.diff(ends[first : last + 1]), ids, values, np.empty(0))
+def labels_from(options: Mapping, n_rows: int, name: str) -> Take | None:
+    """The labels of a file of their own, where there is one."""
+    where = options["labels_from"]
+    if where is None:
+        return None
+    array = mapped(where)
+    if array.ndim != 1:
+        raise InputError(f"{where}: has the shape {array.shape}; labels are one for each row")
+    return labels_of(sliced(array), len(array), n_rows, where, name)
 
 
 class Npz(FileFormat):
@@ -157,7 +161,7 @@ class Npz(FileFormat):
         with ExitStack() as stack:
             with damage_named(name):
                 archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(open_input(name))))
-            layout = Member(stack, archive, "format").take(1).tobytes().decode("ascii", "replace")
+            layout = Member(stack, archive, "format").take(0, 1).tobytes().decode("ascii", "replace")
             layout = "".join(filter(str.isalnum, layout))[:20]
             if layout != "csr":
                 raise InputError(f"{name}: is stored as {layout}, which is not read; save X.tocsr() instead")
@@ -166,49 +170,27 @@ class Npz(FileFormat):
                 raise InputError(f"{name}: holds an array of {shape.length} dimensions; give a matrix")
             if shape.dtype.kind not in "iu":
                 raise InputError(f"{name}: its shape is no whole numbers; save it again")
-            n_rows, n_columns = shape.take(2).astype(np.int64).tolist()
+            n_rows, n_columns = shape.take(0, 2).astype(np.int64).tolist()
             arrays = [Member(stack, archive, key) for key in ARRAYS]
-            kinds = [array.dtype.kind in allowed for array, allowed in zip(arrays, ("iu", "iu", "biuf"), strict=True)]
+            kinds = [array.dtype.kind in allowed for array, allowed in zip(arrays, ARRAYS.values(), strict=True)]
             n_entries = arrays[2].length
             fitting = (arrays[0].length, arrays[1].length) == (n_rows + 1, n_entries)
             if not (all(kinds) and min(n_rows, n_columns) >= 0 and fitting):
                 raise InputError(f"{name}: its arrays do not fit together; save it again")
-            labels = labels_for(self._labels(stack, archive, options), n_rows, name)
-            wrong = self._unlabelled(name, archive, options)
-            for first, part in rows_of_csr(name, arrays, n_rows, n_columns, n_bytes, limit):
-                n = len(part.lengths)
-                if first + n == n_rows:  # what follows may be wrong as a whole
-                    for array in arrays:
-                        array.finish()
-                yield (replace(part, labels=next_labels(labels, n)), wrong), (first + n) / n_rows
-
-    @staticmethod
-    def _unlabelled(name: str, archive: zipfile.ZipFile, options: Mapping) -> str:
-        """The sentence where there is no array of the name that was given for the labels; ''."""
-        label, members = options["label"], archive.namelist()
-        if options["labels_from"] is not None or label is None or f"{label}.npy" in members:
-            return ""
-        others = {one.removesuffix(".npy") for one in members} - {"format", "shape", *ARRAYS}
-        return (
-            f"{name}: has no array {label} of the labels; beside the matrix it has "
-            f"{', '.join(sorted(others)) or 'none'}; name one by {option('label')}, or a "
-            f"file by {option('labels_from')}"
-        )
-
-    @staticmethod
-    def _labels(stack: ExitStack, archive: zipfile.ZipFile, options: Mapping) -> Mapped | Member | None:
-        if options["labels_from"] is not None:
-            return Mapped(options["labels_from"])
-        if options["label"] is not None and f"{options['label']}.npy" in archive.namelist():
-            return Member(stack, archive, options["label"])
-        return None
-
-    @staticmethod
-    def rows_of(payload: tuple[SparseRows, str], reading: ReaderOptions) -> SparseRows:
-        rows, wrong = payload
-        if wrong and reading.labelled:
-            raise InputError(wrong)
-        return rows
+            labels, unlabelled = labels_from(options, n_rows, name), ""
+            label, others = options["label"], {one.removesuffix(".npy") for one in archive.namelist()}
+            if labels is None and label in others:
+                own = Member(stack, archive, label)
+                labels = labels_of(own.take, own.length, n_rows, own.where, name)
+            elif labels is None and label is not None:
+                unlabelled = (
+                    f"{name}: has no array {label} of the labels; beside the matrix it has "
+                    f"{', '.join(sorted(others - {'format', 'shape', *ARRAYS})) or 'none'}; name one by "
+                    f"{option('label')}, or a file by {option('labels_from')}"
+                )
+            takes = [array.take for array in arrays]
+            rows = csr_rows(name, (n_rows, n_columns), n_entries, takes, n_bytes, limit)
+            yield from with_labels(rows, n_rows, labels, unlabelled)
 
 
 class Npy(FileFormat):
@@ -220,34 +202,15 @@ class Npy(FileFormat):
         if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
             raise InputError(f"{name}: is {matrix.dtype} of the shape {matrix.shape}; give a matrix of numbers")
         n_rows, n_columns = matrix.shape
-        require_fit(n_columns, limit, name)
-        column = None
-        labels = None if options["labels_from"] is None else Mapped(options["labels_from"])
-        if labels is None and options["label"] is not None:
-            text = options["label"]
+        labels, text, column = labels_from(options, n_rows, name), options["label"], None
+        if labels is None and text is not None:
             if not text.isdigit() or not 1 <= int(text) <= n_columns:
                 raise InputError(
                     f"{name}: has no column {text}; name that of the labels by {option('label')}, 1 to {n_columns}"
                 )
             column = int(text) - 1
-        labels = labels_for(labels, n_rows, name)
-        step = max(1, n_bytes // (ENTRY_COST * max(1, n_columns)))
-        for start in range(0, n_rows, step):
-            stop = min(n_rows, start + step)
-            yield (matrix[start:stop], column, next_labels(labels, stop - start)), stop / n_rows
-
-    @staticmethod
-    def rows_of(payload: tuple, reading: ReaderOptions) -> SparseRows:
-        dense, column, labels = payload
-        stored, dense = dense, np.array(dense, np.float64)
-        if column is not None:
-            cure = f"save the labels as strings, and name their file by {option('labels_from')}"
-            labels = exact(dense[:, column] + 0.0, stored[:, column], cure)
-            dense[:, column] = 0.0
-        rows, ids = np.nonzero(dense)
-        lengths = np.bincount(rows, minlength=len(dense))
-        return SparseRows(lengths, ids.astype(np.int64), dense[rows, ids], labels)
+            labels = labels_of(sliced(matrix[:, column]), n_rows, n_rows, name, name)
+        yield from with_labels(dense_rows(name, matrix, n_bytes, limit, column), n_rows, labels)
 
 
-ENTRY_COST = 24  # bytes that an entry of a dense matrix takes at most, twice as a number and once in its row
 NPZ, NPY = Npz(), Npy()

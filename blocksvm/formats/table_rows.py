@@ -249,25 +249,21 @@ class RowMaker:
         self.filled = len(columns.prefixes)
         self.recent = np.zeros(RECENT, np.int64)
         self.words = Words(*(np.empty(0, kind) for kind in (np.int64, np.int64, np.int64, np.uint8)))
-        self._make_room(m, self.filled, kept=False)
+        self._make_room(max(1, m), self.filled)
         self.words.ids[:m] = columns.ids
         self.words.names[: self.filled] = columns.prefixes
         if m and named:
             spans = np.array([columns.spans[j] for j in columns.numbers])
             self.words.firsts[:m], self.words.lasts[:m] = spans[:, 0], spans[:, 1] - 1
 
-    def _make_room(self, n_words: int, n_bytes: int, kept: bool = True) -> None:
+    def _make_room(self, n_words: int, n_bytes: int) -> None:
+        """For so many words in all, whose names take so many bytes."""
         sizes = n_words, n_words * self.named, n_words * self.named, n_bytes
-        used = self.n_words, self.n_words * self.named, self.n_words * self.named, self.filled
-        arrays = []
-        for name, old, size, n in zip(Words._fields, self.words, sizes, used, strict=True):
-            new = old
-            if len(old) < size or not kept:
-                new = self.buffer.take(f"words' {name}", max(1, size, 2 * len(old)), old.dtype.type)
-                if kept:
-                    new[:n] = old[:n]
-            arrays.append(new)
-        self.words = Words(*arrays)
+        for name, old, size in zip(Words._fields, self.words, sizes, strict=True):
+            if len(old) < size:
+                new = self.buffer.take(f"words' {name}", max(size, 2 * len(old)), old.dtype.type)
+                new[: len(old)] = old
+                self.words = self.words._replace(**{name: new})
 
     def codes_of(self, cells: Cells, columns: list[int], text: Dialect | None = None) -> tuple[np.ndarray, np.ndarray]:
         """(numbers of the words (c, n) of the cells of these columns, what ``cell_words`` says of missing ones); text:

@@ -94,14 +94,17 @@ def test_criteos_layout():
     assert wrong == "column I1: 'x' is not a number; mend it"  # no option would help
 
 
+LARGE = "the value of column a lies beyond float32"
+
+
 @pytest.mark.parametrize(
     ("text", "line", "sentence"),
     [
         (b"label,a\n1\n", 2, "the line has 1 cells, the header 2"),
         (b"label,a\n1,2\n\n1,2,3\n", 4, "the line has more cells than the header 2"),
         (b'label,a\n1,"x\n', 2, "column a: the quotes do not end on this line"),
-        (b"label,a\n1,1e999\n", 2, "the value of column a lies beyond float32"),
-        (b"label,a\n1,1e39\n", 2, "the value of column a lies beyond float32"),
+        (b"label,a\n1,1e999\n", 2, LARGE),
+        (b"label,a\n1,1e39\n", 2, f"{LARGE}; use --dtype float64 or scale the feature, or name the column by --categ"),
         (b"label,a\n1,2\nx,2\n", 3, "the label 'x' is not a finite number, as other labels are; mend it, or say --cat"),
         (b"y,a\n1,2\n", 1, "no column is called label; name that of the labels by --label, or the file has no header"),
         (b"label,a,a\n1,2,3\n", 1, "the column a is there twice"),

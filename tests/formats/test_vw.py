@@ -243,7 +243,7 @@ def test_the_commands_tell_the_format_and_predict_as_they_trained(written, tmp_p
             np.testing.assert_allclose(other, scores[0], rtol=1e-6, atol=1e-6)
 
 
-def test_rows_without_a_label_are_counted_and_not_learned_from(written, tmp_path, succeeds):
+def test_rows_without_a_label_are_counted_and_not_learned_from(written, tmp_path, succeeds, refusal):
     text = (written / "rows.vw").read_bytes().splitlines()
     mixed = tmp_path / "mixed.vw"
     mixed.write_bytes(b"\n".join(line + b"\n" + line[line.index(b"|") :] for line in text))
@@ -261,6 +261,10 @@ def test_rows_without_a_label_are_counted_and_not_learned_from(written, tmp_path
     bare.write_bytes(b"|a b\n|a c\n")
     with pytest.raises(InputError, match="none of its 2 rows has a label"):
         learned(bare, "pa1")
+    told = "labels: none of the 2 rows has one; they can be predicted, but training needs labels"
+    assert told in " ".join(succeeds(split_command, bare, tmp_path / "s.h5").out.split())
+    said = refusal(train_command, tmp_path / "s.h5", tmp_path / "m.h5")
+    assert "none of its 2 rows has a label, which training needs; split rows with labels, of" in said
 
 
 def test_weights_are_kept_by_the_reader_and_refused_by_learners_without_them(written, tmp_path):
