@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 from support.paths import ROOT
-from support.training_cases import make_store, random_rows, train
+from support.training_cases import random_rows, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -22,12 +22,6 @@ from blocksvm.predict import main as predict_main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.split import main as split_main
 from blocksvm.train import main as train_main
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    X, y = random_rows(n=200, d=30, seed=71, dtype=np.float32)
-    return make_store(tmp_path_factory.mktemp("display"), X, y, chunk_nonzeros=128)
 
 
 def shell(line, **names):

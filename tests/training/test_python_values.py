@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.training_cases import make_store, random_rows, svmlight
+from support.training_cases import svmlight
 
 import blocksvm
 from blocksvm import InputError, Matrix
@@ -21,16 +21,6 @@ from blocksvm.training.settings import TrainSettings
 
 MY_LEARNER = replace(PA1, name="mine")
 WITHOUT_MEAN = replace(PA1, name="without-mean", takes=("weights", "prior", "bias"))
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return random_rows(n=50, d=8, seed=9)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory, rows):
-    return make_store(tmp_path_factory.mktemp("values"), *rows)
 
 
 @pytest.mark.parametrize(

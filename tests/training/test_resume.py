@@ -35,17 +35,6 @@ from blocksvm.store.reader import Store
 from blocksvm.train import main as train_main
 from blocksvm.training.checkpoint import Checkpoint
 
-
-@pytest.fixture(scope="module")
-def rows():
-    return random_rows(n=160, d=30, seed=41)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory, rows):
-    return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=128)
-
-
 RUNS = [
     {"solver": "dual-cd", "schedule": "3", "C": 2.0},
     {"solver": "dual-cd", "schedule": "tol:0.3", "C": 2.0, "loss": "squared-hinge", "class_weight": "balanced"},
@@ -186,7 +175,7 @@ def test_limits_may_be_raised_on_resuming(store, tmp_path, settings):
 
 @pytest.mark.slow
 def test_a_run_ended_by_max_seconds_goes_on(rows, tmp_path):
-    source = SlowMatrix(*rows, chunk_rows=np.arange(0, 160, 10), seconds=0.02)
+    source = SlowMatrix(*rows, chunk_rows=np.arange(0, 200, 10), seconds=0.02)
     settings = {"schedule": "2", "block_chunks": 4, "max_outer": 4, "tol": 0.0}
     whole = train(source, **settings)
     checkpoint = tmp_path / "run.ckpt"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.training_cases import SlowMatrix, make_store, random_rows, stop_after, train
+from support.training_cases import SlowMatrix, stop_after, train
 
 from blocksvm.base.errors import InputError
 from blocksvm.sources.matrix import Matrix
@@ -22,17 +22,6 @@ from blocksvm.training.schedule import (
     Tolerance,
     make_schedule,
 )
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return random_rows(n=200, d=30, seed=31)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory, rows):
-    return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=96)
-
 
 CHUNK_ROWS = np.arange(0, 200, 10)
 

@@ -10,7 +10,6 @@ from support.training_cases import (
     looped,
     make_store,
     opened,
-    random_rows,
     rows_of_store,
     stop_after,
     train,
@@ -22,16 +21,6 @@ from blocksvm.model.solver_state import open_state
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import save_result
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return random_rows(n=200, d=30, seed=51)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory, rows):
-    return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=128, dtype="float64")
 
 
 def model_of(run: Run, store, path):

@@ -29,12 +29,7 @@ from blocksvm.training.settings import TrainSettings
 from blocksvm.training.working_set import LOWERED, WorkingSet
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
-CHUNK_ROWS = np.arange(0, 160, 8)
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return random_rows(n=160, d=30, seed=12)
+CHUNK_ROWS = np.arange(0, 200, 8)
 
 
 def solver_with_set(source, loss: str, **given) -> DualCD:
