@@ -61,11 +61,12 @@ def two_classes(y, loss="hinge", C=1.0, weights=(1.0, 1.0), bias=0.0) -> Problem
     return Problem(get_loss(loss), cost, bias, len(y), at, weight_sums=counts, predicts=NUMBERS)
 
 
-def certified(problem: Problem, w, alpha, blocks, prior=None, exact=True):
-    """That of w (d + 1,) and alpha (n,), or None, over blocks of all rows; exact: w(alpha) is added up."""
+def certified(problem: Problem, w, alpha, source: Matrix, prior=None, exact=True):
+    """That of w (d + 1,) and alpha (n,), or None, chunk by chunk; exact: w(alpha) is added up."""
     prior = NOTHING if prior is None else prior.reshape(-1, 1)
     sums = problem.sums(w, prior, np.zeros((len(w), 1)) if exact and alpha is not None else None)
-    for block in blocks:
+    for k in range(len(source.chunks)):
+        block = source.read_block(np.array([k]), None)
         of_rows = None if alpha is None else alpha[block.rows].reshape(block.n_samples, -1)
         sums.add(sums.scores(block), block, of_rows)
     return sums.certificate()
