@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -170,24 +171,14 @@ def train(source, *, stop=None, valid=None, **options) -> Run:
 
 def stop_after(polls: int):
     """A stop() that says yes at its ``polls``-th question and ever after."""
-    asked = [0]
-
-    def stop() -> bool:
-        asked[0] += 1
-        return asked[0] >= polls
-
-    return stop
+    asked = count(1)
+    return lambda: next(asked) >= polls
 
 
 def asked(source, **settings):
     """(A run that is not stopped, how often it asks whether it shall)."""
-    questions = [0]
-
-    def stop() -> bool:
-        questions[0] += 1
-        return False
-
-    return train(source, stop=stop, **settings), questions[0]
+    questions = count()
+    return train(source, stop=lambda: next(questions) < 0, **settings), next(questions)
 
 
 def assert_resumed(source, folder: Path, polls, whole: Run | None = None, **settings) -> None:

@@ -23,7 +23,6 @@ from support.training_cases import (
     looped,
     make_store,
     random_rows,
-    run_in_process,
     stop_after,
     train,
 )
@@ -265,11 +264,6 @@ def test_another_store_is_refused(store, rows, tmp_path):
         looped(source, checkpoint=checkpoint, resume=True)
 
 
-@pytest.fixture
-def in_process(capsys):
-    return lambda *arguments: run_in_process(capsys, train_main, *arguments)
-
-
 def arrays_of(model: Path) -> dict:
     with h5py.File(model) as file:
         found = {"weights": file["weights"][()]}
@@ -314,7 +308,7 @@ def interrupted(store, folder, number, *options, after=5):
 
 @pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterrupted, tmp_path, number, in_process):
+def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterrupted, tmp_path, number, succeeds):
     checkpoint, log, model = tmp_path / "run.ckpt", tmp_path / "trace.jsonl", tmp_path / "model.h5"
     code, err = interrupted(store, tmp_path, number, "--checkpoint", checkpoint)
     assert code == 130
@@ -333,9 +327,7 @@ def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterru
     assert 1 < stopped_in < 300
     assert [e["outer"] for e in events if e["event"] == "outer"] == list(range(1, stopped_in))
     again = [store, model, *LONG, "--log", log, "--checkpoint", checkpoint, "--resume"]
-    code, out, err = in_process(*again)
-    assert code == 0, err
-    assert f"resuming at outer iteration {stopped_in}" in err
+    assert f"resuming at outer iteration {stopped_in}" in succeeds(train_main, *again).err
     assert_same_model(model, uninterrupted / "model.h5")
     # the trace goes on: each outer iteration once, seconds rise over the interruption
     events = [json.loads(line) for line in log.read_text().splitlines()]
@@ -361,7 +353,7 @@ def test_without_a_checkpoint_nothing_is_left(store, tmp_path):
 
 
 @pytest.mark.process
-def test_a_killed_run_goes_on_from_its_last_checkpoint(store, uninterrupted, tmp_path, in_process):
+def test_a_killed_run_goes_on_from_its_last_checkpoint(store, uninterrupted, tmp_path, succeeds):
     """SIGKILL; the trace, which was ahead of the checkpoint and may end in half a line, is cut back to it."""
     checkpoint, log, model = tmp_path / "run.ckpt", tmp_path / "trace.jsonl", tmp_path / "model.h5"
     options = ("--checkpoint", checkpoint, "--checkpoint-seconds", "0.05")
@@ -370,55 +362,45 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(store, uninterrupted, tmp
     assert checkpoint.exists()
     with open(log, "a") as file:
         file.write('{"event": "outer", "outer": 999, "pas')
-    code, _, err = in_process(store, model, *LONG, "--log", log, *options, "--resume")
-    assert code == 0, err
+    succeeds(train_main, store, model, *LONG, "--log", log, *options, "--resume")
     assert_same_model(model, uninterrupted / "model.h5")
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert [e["outer"] for e in events if e["event"] == "outer"] == list(range(1, 301))
 
 
-def test_resume_without_a_file_says_so_and_starts(store, tmp_path, in_process):
+def test_resume_without_a_file_says_so_and_starts(store, tmp_path, succeeds, refusal):
     options = ["--schedule", "1", "--max-outer", "2", "--tol", "0"]
     checkpoint = tmp_path / "run.ckpt"
-    code, out, err = in_process(store, tmp_path / "a.h5", *options, "--checkpoint", checkpoint, "--resume")
-    assert code == 0
+    _, out, err = succeeds(train_main, store, tmp_path / "a.h5", *options, "--checkpoint", checkpoint, "--resume")
     assert f"{checkpoint}: no checkpoint yet; starting afresh" in err.splitlines()
     assert "ended by --max-outer after 2 outer iterations" in out
     assert checkpoint.exists()
-    code, _, err = in_process(store, tmp_path / "b.h5", *options, "--checkpoint", checkpoint)
-    assert code == 2
-    assert f"{checkpoint}: exists already" in err
+    told = refusal(train_main, store, tmp_path / "b.h5", *options, "--checkpoint", checkpoint)
+    assert f"{checkpoint}: exists already" in told
 
 
-def test_a_run_that_was_killed_after_its_model_had_its_name_is_done(store, tmp_path, in_process):
+def test_a_run_that_was_killed_after_its_model_had_its_name_is_done(store, tmp_path, succeeds, refusal):
     """The repeated command says so and ends well; a model of another run stays."""
     options = ["--schedule", "1", "--max-outer", "4", "--tol", "0", "--checkpoint", tmp_path / "run.ckpt", "--resume"]
     model, result = tmp_path / "m.h5", tmp_path / "result.json"
-    assert in_process(store, model, *options, "--quiet")[0] == 0
+    succeeds(train_main, store, model, *options, "--quiet")
     kept = tmp_path / "kept.h5"
     shutil.copy(model, kept)
-    code, _, err = in_process(store, model, *options, "--json", result)
-    assert code == 0 and f"{model}: is the model of this run, which had ended" in err
+    told = succeeds(train_main, store, model, *options, "--json", result).err
+    assert f"{model}: is the model of this run, which had ended" in told
     assert_same_model(model, kept)
     assert json.loads(result.read_text())["status"] == "max-outer"
     # a run that is to go on, or a model of another one, or none of ours
     for more in (["--max-outer", "5"], ["--tol", "1e-9"]):
-        code, _, err = in_process(store, model, *options, *more)
-        assert code == 2 and f"{model}: exists already" in err
-    assert in_process(store, kept, *options[:2], "--max-outer", "3", "--tol", "0", "--overwrite")[0] == 0
+        assert f"{model}: exists already" in refusal(train_main, store, model, *options, *more)
+    succeeds(train_main, store, kept, *options[:2], "--max-outer", "3", "--tol", "0", "--overwrite")
     (tmp_path / "text").write_text("hello")
     for other in (kept, tmp_path / "text"):
-        code, _, err = in_process(store, other, *options)
-        assert code == 2 and f"{other}: exists already" in err
+        assert f"{other}: exists already" in refusal(train_main, store, other, *options)
 
 
-def test_what_is_no_checkpoint_is_refused(store, tmp_path, in_process):
+def test_what_is_no_checkpoint_is_refused(store, tmp_path, refusal):
     text = tmp_path / "text"
     text.write_text("hello")
     for path, expected in ((text, "not an HDF5 file"), (tmp_path, "is a folder")):
-        code, _, err = in_process(store, tmp_path / "m.h5", "--checkpoint", path, "--resume", "--quiet")
-        assert code == 2
-        assert expected in err
-    code, _, err = in_process(store, tmp_path / "m.h5", "--resume")
-    assert code == 2
-    assert "--resume needs --checkpoint FILE" in err
+        assert expected in refusal(train_main, store, tmp_path / "m.h5", "--checkpoint", path, "--resume", "--quiet")
