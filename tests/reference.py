@@ -124,24 +124,6 @@ def with_bias(X, B):
     return np.hstack([np.asarray(X, dtype=np.float64), column])
 
 
-def c_rows(y, C, class_weight=None, row_weight=None):
-    """C_i = C * class weight (None, {+1: , -1: } or "balanced": n / (2 * rows of the class)) * weight of row i."""
-    y = np.asarray(y)
-    per_row = np.full(len(y), float(C))
-    for label in (+1, -1):
-        of_class = y == label
-        if class_weight is None:
-            weight = 1.0
-        elif isinstance(class_weight, str):
-            weight = len(y) / (2 * of_class.sum()) if of_class.any() else 1.0
-        else:
-            weight = class_weight.get(label, 1.0)
-        per_row[of_class] *= weight
-    if row_weight is not None:
-        per_row *= np.asarray(row_weight, dtype=np.float64)
-    return per_row
-
-
 def loss(margin, name):
     """hinge: max(0, 1 - m); squared hinge: max(0, 1 - m)^2 (Hsieh 2008, section 1)."""
     hinge = np.maximum(0.0, 1.0 - np.asarray(margin, dtype=np.float64))

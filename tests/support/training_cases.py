@@ -181,16 +181,20 @@ def asked(source, **settings):
     return train(source, stop=lambda: next(questions) < 0, **settings), next(questions)
 
 
+def assert_same(found: Run, whole: Run, when: str = "") -> None:
+    """The same bits, and what a result says of them."""
+    assert found.same(whole), when
+    for name in ("certificate", "status", "outer", "outer_of_weights", "passes", "set_passes"):
+        assert getattr(found.result, name, None) == getattr(whole.result, name, None), when
+
+
 def assert_resumed(source, folder: Path, polls, whole: Run | None = None, **settings) -> None:
     """Runs stopped at these questions go on to the bits, the certificate and the status of one that was not."""
     whole = whole or train(source, **settings)
     for k in polls:
         kept = folder / f"{k}.ckpt"
         assert train(source, stop=stop_after(k), checkpoint=kept, **settings).result.status == "interrupted"
-        again = train(source, checkpoint=kept, resume=True, **settings)
-        assert again.same(whole), f"stopped at question {k}"
-        for name in ("certificate", "status", "outer", "outer_of_weights"):
-            assert getattr(again.result, name, None) == getattr(whole.result, name, None)
+        assert_same(train(source, checkpoint=kept, resume=True, **settings), whole, f"stopped at question {k}")
 
 
 def make_pass(solver, block, state, visit: Visit, order) -> PassResult:

@@ -19,6 +19,7 @@ from support.training_cases import (
     SlowMatrix,
     asked,
     assert_resumed,
+    assert_same,
     command,
     looped,
     make_store,
@@ -67,10 +68,7 @@ def test_stopped_at_any_question_and_resumed(store, tmp_path, settings):
         assert first.result.status == "interrupted"
         assert first.result.certificate is None
         second = train(store, checkpoint=checkpoint, resume=True, **settings)
-        assert second.same(whole), f"stopped at question {k}"
-        assert second.result.certificate == whole.result.certificate
-        assert second.result.status == whole.result.status
-        assert (second.result.passes, second.result.set_passes) == (whole.result.passes, whole.result.set_passes)
+        assert_same(second, whole, f"stopped at question {k}")
         told = first.outer() + second.outer()
         assert [event["outer"] for event in told] == list(range(1, whole.result.outer + 1))
         for ours, event in zip(told, whole.outer(), strict=True):
@@ -96,11 +94,7 @@ def test_killed_after_any_save_and_resumed(store, tmp_path, monkeypatch, setting
     assert whole.same(train(store, **settings))
     for k in range(0, len(copies), 1 + len(copies) // 40):
         checkpoint.write_bytes(copies[k])
-        second = train(store, checkpoint=checkpoint, resume=True, **settings)
-        assert second.same(whole), f"killed after save {k}"
-        assert second.result.certificate == whole.result.certificate
-        assert (second.result.status, second.result.outer) == (whole.result.status, whole.result.outer)
-        assert second.result.set_passes == whole.result.set_passes
+        assert_same(train(store, checkpoint=checkpoint, resume=True, **settings), whole, f"killed after save {k}")
 
 
 OTHERS = [
@@ -140,10 +134,8 @@ def test_a_last_certificate_that_was_interrupted_does_not_lengthen_the_run(store
     assert stopped.result.status == "interrupted"
     assert len(stopped.outer()) == whole.result.outer
     resumed = train(store, checkpoint=checkpoint, resume=True, **settings)
-    assert (resumed.result.status, resumed.result.outer) == (whole.result.status, whole.result.outer)
     assert resumed.outer() == []
-    assert resumed.same(whole)
-    assert resumed.result.certificate == whole.result.certificate
+    assert_same(resumed, whole)
 
 
 @pytest.mark.parametrize("settings", RUNS[:3])
@@ -158,8 +150,7 @@ def test_limits_may_be_raised_on_resuming(store, tmp_path, settings):
     assert again.result.outer == 4, "a lower limit than what was done adds nothing"
     assert again.same(run)
     last = train(store, checkpoint=checkpoint, resume=True, max_outer=5, **settings)
-    assert last.same(whole)
-    assert last.result.certificate == whole.result.certificate
+    assert_same(last, whole)
     assert [e["outer"] for e in last.outer()] == [5]
 
 
@@ -187,10 +178,8 @@ def test_a_finished_run_is_resumed_to_a_tighter_gap(store, tmp_path):
     checkpoint = tmp_path / "run.ckpt"
     loose = train(store, checkpoint=checkpoint, tol=0.1, **settings)
     same = train(store, checkpoint=checkpoint, resume=True, tol=0.1, **settings)
-    assert same.result.status == "converged"
-    assert same.outer() == []
-    assert same.same(loose)
-    assert same.result.certificate == loose.result.certificate
+    assert same.result.status == "converged" and same.outer() == []
+    assert_same(same, loose)
     tight = train(store, checkpoint=checkpoint, resume=True, tol=0.01, **settings)
     assert tight.result.certificate.rel_gap <= 0.01 < loose.result.certificate.rel_gap
     assert tight.result.outer > loose.result.outer

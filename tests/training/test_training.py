@@ -262,7 +262,7 @@ def test_lambda_is_another_name_for_c():
 @pytest.mark.parametrize("loss", reference.LOSSES)
 def test_small_problems_reach_the_optimum_found_by_another_route(loss):
     X, y = random_rows(n=40, d=12, seed=21)
-    C_rows = reference.c_rows(y, 0.7, "balanced")
+    C_rows = 0.7 * 40 / (2.0 * np.where(y > 0, (y > 0).sum(), (y < 0).sum()))
     w, primal = reference.optimum(X, y, C_rows, loss)
     matrix = Matrix(X, y, chunk_rows=np.arange(0, 40, 4))
     for blocks in (None, 3):

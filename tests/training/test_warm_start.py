@@ -195,11 +195,7 @@ def test_the_first_reading_tells_how_much_is_left(store, tmp_path, blocks):
     assert 3 * sum(again.result.passes) < sum(first.result.passes)
     other = train(store, C=2.0, warm_start=model, **settings)
     assert other.result.passes[:n] == [1] * n
-    for stop in (1, 2, 4):
-        checkpoint = tmp_path / f"{stop}.ckpt"
-        train(store, C=2.0, warm_start=model, checkpoint=checkpoint, stop=stop_after(stop), **settings)
-        resumed = train(store, C=2.0, warm_start=model, checkpoint=checkpoint, resume=True, **settings)
-        assert resumed.same(other) and resumed.result.passes == other.result.passes
+    assert_resumed(store, tmp_path, (1, 2, 4), other, C=2.0, warm_start=model, **settings)
 
 
 def test_what_cannot_be_a_start_is_refused(store, rows, tmp_path):
@@ -214,9 +210,3 @@ def test_what_cannot_be_a_start_is_refused(store, rows, tmp_path):
         train(store, warm_start=store)
     with pytest.raises(InputError, match="no such file"):
         train(store, warm_start=tmp_path / "missing.h5")
-
-
-def test_a_warm_started_run_is_resumed_like_any_other(store, tmp_path):
-    model = model_of(train(store, C=2.0, max_outer=3), store, tmp_path / "model.h5")
-    settings = {"schedule": "2", "block_chunks": 3, "max_outer": 3, "tol": 0.0, "warm_start": model}
-    assert_resumed(store, tmp_path, (1, 4, 9), **settings)
