@@ -182,11 +182,6 @@ def dual(X, y, alpha, C_rows, loss):
     return float(alpha.sum() - 0.5 * (w @ w) - 0.5 * (diagonal @ alpha**2))
 
 
-def relative_gap(P, D):
-    """(P - D) / |P|; the absolute gap P - D where P is 0."""
-    return (P - D) / abs(P) if P != 0 else P - D
-
-
 def dual_cd_visit(X, y, w, alpha, C_rows, loss, orders, eps=None, shrink=True):
     """Coordinate descent on the rows of one block, all else fixed in w (Hsieh 2008, Algorithm 3; Yu 2012, Algorithm 1):
 
