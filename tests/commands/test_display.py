@@ -60,23 +60,17 @@ def test_predictions_without_a_reader(store, tmp_path):
     fit(Matrix(*random_rows(seed=1)), tol=1e-2).save(tmp_path / "m.h5")
     lines = {">&-": (2, "standard output is closed; name an OUTPUT"), "| (exec 0<&-; sleep 0.1)": (0, "")}
     for end, (code, words) in lines.items():
-        done = shell(
-            f'"$PYTHON" -m blocksvm.predict --quiet "$MODEL" "$STORE" {end}', STORE=store, MODEL=tmp_path / "m.h5"
-        )
-        assert done.returncode == code, done.stderr
-        assert words in done.stderr
-        assert "Traceback" not in done.stderr
-        assert "Exception" not in done.stderr
+        line = f'"$PYTHON" -m blocksvm.predict --quiet "$MODEL" "$STORE" {end}'
+        done = shell(line, STORE=store, MODEL=tmp_path / "m.h5")
+        assert done.returncode == code and words in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr and "Exception" not in done.stderr
 
 
 def small_parser():
     p = Parser("test", "")
-    p.add_argument("input")
-    p.add_argument("-C", type=float)
-    p.add_argument("--labels")
-    p.add_argument("--tol", type=float)
-    p.add_argument("--pair", nargs=2)
-    p.add_argument("--overwrite", action="store_true")
+    for name, kind in (("input", {}), ("-C", {"type": float}), ("--labels", {}), ("--tol", {"type": float}),
+                       ("--pair", {"nargs": 2}), ("--overwrite", {"action": "store_true"})):  # fmt: skip
+        p.add_argument(name, **kind)
     return p
 
 
