@@ -22,6 +22,22 @@ def freeze_what_is_loaded():
     gc.freeze()
 
 
+@pytest.fixture(scope="session")
+def rows():
+    """(X (200, 30) CSR, y of +-1), unless a file has rows of its own; no test changes them."""
+    from support.training_cases import random_rows
+
+    return random_rows(n=200, d=30, seed=51)
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory, rows):
+    """The path of a store of these rows, of some ten chunks."""
+    from support.training_cases import make_store
+
+    return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=128, dtype="float64")
+
+
 @pytest.fixture
 def plain_loops(monkeypatch):
     """Runners of learners run their rules as they are: nothing is compiled for what a test alone needs."""

@@ -23,17 +23,6 @@ def files(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def refused(files, tmp_path, refusal):
-    """refused(what, main, *words): the command ends in one line with ``what``, exit 2; {files}: their folder."""
-
-    def run(what, main, *words):
-        assert what in refusal(main, *(word.format(files=files, new=tmp_path / "new.h5") for word in words))
-        assert list(tmp_path.iterdir()) == []
-
-    return run
-
-
 @pytest.mark.parametrize(
     ("what", "words"),
     [
@@ -47,5 +36,7 @@ def refused(files, tmp_path, refusal):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_labels_that_do_not_fit(refused, what, words):
-    refused(what, *words)
+def test_labels_that_do_not_fit(files, tmp_path, refusal, what, words):
+    main, *arguments = words
+    assert what in refusal(main, *(word.format(files=files, new=tmp_path / "new.h5") for word in arguments))
+    assert list(tmp_path.iterdir()) == []

@@ -61,14 +61,11 @@ def test_newton_is_named_where_it_takes_the_problem_and_features_are_few(setting
     assert "newton" not in blocksvm.fit(*table(n=20), **limit, **settings).result.advice
 
 
-def test_the_hinge_loss_on_such_rows_names_one_that_newton_takes():
-    fitted = blocksvm.fit(*table(), loss="hinge", max_outer=1, schedule="1", tol=1e-10)
-    assert "try solver=newton with loss=squared-hinge, or raise max_outer" in fitted.result.advice
-
-
-def test_newton_names_dual_cd():
-    fitted = blocksvm.fit(*table(), solver="newton", loss="squared-hinge", max_outer=1, tol=1e-10)
-    assert "try solver=dual-cd, or raise max_outer" in fitted.result.advice
+def test_newton_and_dual_cd_name_each_other():
+    for settings, other in (({"loss": "hinge", "schedule": "1"}, "newton with loss=squared-hinge"),
+                            ({"loss": "squared-hinge", "solver": "newton"}, "dual-cd")):  # fmt: skip
+        fitted = blocksvm.fit(*table(), max_outer=1, tol=1e-10, **settings)
+        assert f"try solver={other}, or raise max_outer" in fitted.result.advice
 
 
 def test_the_last_lines_json_and_trace_of_train(tmp_path, run_in_process, succeeds):

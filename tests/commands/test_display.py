@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 from support.paths import ROOT
-from support.training_cases import make_store, random_rows, train
+from support.training_cases import random_rows, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -22,12 +22,6 @@ from blocksvm.predict import main as predict_main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.split import main as split_main
 from blocksvm.train import main as train_main
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    X, y = random_rows(n=200, d=30, seed=71, dtype=np.float32)
-    return make_store(tmp_path_factory.mktemp("display"), X, y, chunk_nonzeros=128)
 
 
 def shell(line, **names):
@@ -66,23 +60,17 @@ def test_predictions_without_a_reader(store, tmp_path):
     fit(Matrix(*random_rows(seed=1)), tol=1e-2).save(tmp_path / "m.h5")
     lines = {">&-": (2, "standard output is closed; name an OUTPUT"), "| (exec 0<&-; sleep 0.1)": (0, "")}
     for end, (code, words) in lines.items():
-        done = shell(
-            f'"$PYTHON" -m blocksvm.predict --quiet "$MODEL" "$STORE" {end}', STORE=store, MODEL=tmp_path / "m.h5"
-        )
-        assert done.returncode == code, done.stderr
-        assert words in done.stderr
-        assert "Traceback" not in done.stderr
-        assert "Exception" not in done.stderr
+        line = f'"$PYTHON" -m blocksvm.predict --quiet "$MODEL" "$STORE" {end}'
+        done = shell(line, STORE=store, MODEL=tmp_path / "m.h5")
+        assert done.returncode == code and words in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr and "Exception" not in done.stderr
 
 
 def small_parser():
     p = Parser("test", "")
-    p.add_argument("input")
-    p.add_argument("-C", type=float)
-    p.add_argument("--labels")
-    p.add_argument("--tol", type=float)
-    p.add_argument("--pair", nargs=2)
-    p.add_argument("--overwrite", action="store_true")
+    for name, kind in (("input", {}), ("-C", {"type": float}), ("--labels", {}), ("--tol", {"type": float}),
+                       ("--pair", {"nargs": 2}), ("--overwrite", {"action": "store_true"})):  # fmt: skip
+        p.add_argument(name, **kind)
     return p
 
 

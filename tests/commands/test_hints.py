@@ -1,7 +1,7 @@
 """Advice of the command line: options of other programs and learners, interrupted runs."""
 
 import pytest
-from support.training_cases import make_store, random_rows, stop_after
+from support.training_cases import stop_after
 
 from blocksvm import completion, cv, open_store, predict, regret, split, stream, train
 from blocksvm.base.errors import InputError
@@ -9,12 +9,6 @@ from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.online.methods import NAMES
 from blocksvm.theory.report import measure_regret
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    X, y = random_rows(n=60, d=10, seed=5)
-    return make_store(tmp_path_factory.mktemp("hints"), X, y)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """``--json [FILE]`` is the same option of every command that has figures."""
 
 import json
+import re
 
-import numpy as np
 import pytest
+from support.damage_files import prepare
 
 from blocksvm.cli.commands import module_of
 
@@ -16,19 +17,11 @@ COMMANDS = {"split": "{0}/s.svm {0}/split.h5 --holdout 0.2 {0}/test.h5 --overwri
             "structure": "evaluate {0}/chunks.h5 {0}/s.txt --overwrite"}  # fmt: skip
 
 
-@pytest.fixture
-def folder(tmp_path, succeeds):
-    here = tmp_path / "in"
-    here.mkdir()
-    rng = np.random.default_rng(0)
-    rows = [f"{rng.choice((-1, 1))} 1:{rng.random():.3f} 2:{rng.random():.3f}\n" for _ in range(40)]
-    (here / "s.svm").write_text("".join(rows))
-    (here / "pool.svm").write_text("".join(f"?{row[row.index(' ') :]}" for row in rows))
-    (here / "s.txt").write_text("a B-NP\nb O\n\nc B-NP\n\n" * 3)
-    for words in ("split s.svm s.h5", "train s.h5 m.h5", "structure train s.txt chunks.h5 --task chunks --learner pa1"):
-        name, *arguments = words.split()
-        files = [str(here / word) if "." in word else word for word in arguments]
-        succeeds(module_of(name).main, *files, "--quiet")
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    here = tmp_path_factory.mktemp("in")
+    prepare(here)
+    (here / "pool.svm").write_text(re.sub("^[-1]+", "?", (here / "s.svm").read_text(), flags=re.MULTILINE))
     return here
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.stream_cases import text_of
-from support.training_cases import make_store, random_rows, run_in_process
+from support.training_cases import make_store, random_rows
 
 from blocksvm.cli.commands import module_of
 from blocksvm.files.output import JsonLines
@@ -16,15 +16,14 @@ pytestmark = pytest.mark.skipif(not FULL.exists(), reason="only Linux has such a
 
 
 @pytest.mark.parametrize("command", ["train", "stream"])
-def test_a_full_disk_under_the_log_costs_the_log_alone(tmp_path, capsys, command):
+def test_a_full_disk_under_the_log_costs_the_log_alone(tmp_path, succeeds, command):
     X, y = random_rows(n=60)
     model = tmp_path / "m.h5"
     if command == "train":
         given = (make_store(tmp_path, X, y), model, "--max-outer", 4, "--tol", 0)
     else:
         given = (text_of(tmp_path, X, y), "--learner", "pa1", "--model", model)
-    code, _, err = run_in_process(capsys, module_of(command).main, *given, "--log", FULL)
-    assert code == 0, err
+    err = succeeds(module_of(command).main, *given, "--log", FULL).err
     assert load_model(model).weights.any()
     warnings = [line for line in err.splitlines() if line.startswith(f"{FULL}: ")]
     assert warnings == [f"{FULL}: no space left on device; the log ends here, the run goes on"]

@@ -15,7 +15,6 @@ from support.stream_cases import text_of
 from support.training_cases import command, make_store, random_rows
 
 from blocksvm.api.fit import fit
-from blocksvm.conversion.convert import split_rows
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.creation import create_hdf5
@@ -128,28 +127,19 @@ def test_a_cold_kernel_cache_stays_within_the_budget(tmp_path, monkeypatch):
 
 
 @pytest.mark.process
-def test_training_a_thousand_classes_stays_within_the_budget(many_classes):
-    *_, peak = many_classes
-    assert peak <= 300_000_000 + BESIDES
-
-
-@pytest.mark.process
-def test_predicting_a_thousand_classes_stays_within_the_budget(many_classes, tmp_path):
-    text, store, model, _ = many_classes
-    found = {}
-    for name, given, memory in (("text", text, 40), ("store", store, 40)):
-        peak, _ = peak_of(model, given, tmp_path / name, "--memory", f"{memory}MB", module="predict")
-        assert peak <= memory * 10**6 + BESIDES
-        found[name] = (tmp_path / name).read_text()
-    assert found["text"] == found["store"]
-    few = tmp_path / "few.svm"
-    few.write_text("".join(text.read_text().splitlines(keepends=True)[:3_000]))
-    split_rows([str(few)], tmp_path / "few.h5")
-    for name, given in (("a", few), ("b", tmp_path / "few.h5")):
-        peak, _ = peak_of(model, given, tmp_path / name, "--scores", "--memory", "40MB", module="predict")
-        assert peak <= 40_000_000 + BESIDES
-    assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text()
-    assert np.loadtxt(tmp_path / "a", max_rows=3).shape == (3, CLASSES)
+def test_a_thousand_classes_stay_within_the_budget(many_classes, tmp_path):
+    text, store, model, trained = many_classes
+    assert trained <= 300_000_000 + BESIDES
+    few = make_store(tmp_path, "".join(text.read_text().splitlines(keepends=True)[:3_000]), name="few")
+    for rows, *scores in ((store,), (few, "--scores")):
+        found = []
+        for given in (rows, rows.with_suffix(".svm")):
+            out = tmp_path / f"out{given.suffix}"
+            peak, _ = peak_of(model, given, out, *scores, "--memory", "40MB", "--overwrite", module="predict")
+            assert peak <= 40_000_000 + BESIDES
+            found.append(out.read_text())
+        assert found[0] == found[1]
+    assert np.loadtxt(out, max_rows=3).shape == (3, CLASSES)
 
 
 @pytest.mark.process

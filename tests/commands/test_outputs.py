@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.training_cases import command, make_store, random_rows
+from support.training_cases import command, quick_model
 
 from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, split_rows
@@ -19,7 +19,7 @@ from blocksvm.files.output import check_output, written_text, written_whole
 
 
 @pytest.fixture
-def rows(tmp_path) -> Path:
+def text(tmp_path) -> Path:
     path = tmp_path / "rows.svm"
     path.write_text("1 1:1 2:3\n-1 2:1\n" * 20)
     return path
@@ -43,25 +43,22 @@ def test_a_pipe_is_written_into(tmp_path):
 
 
 @pytest.mark.process
-def test_predictions_go_to_standard_output_under_its_other_name(tmp_path):
-    X, y = random_rows(n=60)
-    store = make_store(tmp_path, X, y)
-    assert command(store, tmp_path / "m.h5", "--quiet").returncode == 0
-    done = command(tmp_path / "m.h5", tmp_path / "rows.svm", "/dev/stdout", "--quiet", module="predict")
-    assert done.returncode == 0
-    assert set(done.stdout.splitlines()[:60]) <= {"1", "-1"}
+def test_predictions_go_to_standard_output_under_its_other_name(store, tmp_path):
+    quick_model(tmp_path / "m.h5")
+    done = command(tmp_path / "m.h5", store, "/dev/stdout", "--quiet", module="predict")
+    assert done.returncode == 0 and set(done.stdout.splitlines()[:200]) == {"1", "-1"}
 
 
-def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path, rows):
+def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path, text):
     (tmp_path / "there").mkdir()
     link, target = tmp_path / "s.h5", tmp_path / "there" / "real.h5"
     link.symlink_to(target)
-    split_rows([str(rows)], link)
+    split_rows([str(text)], link)
     first = target.read_bytes()
     assert link.is_symlink()
     with pytest.raises(InputError, match="exists already"):
-        split_rows([str(rows)], link)
-    split_rows([str(rows)], link, SplitSettings(overwrite=True, seed=1))
+        split_rows([str(text)], link)
+    split_rows([str(text)], link, SplitSettings(overwrite=True, seed=1))
     assert link.is_symlink()
     assert target.read_bytes() != first
     assert os.listdir(tmp_path / "there") == ["real.h5"]
@@ -75,12 +72,12 @@ def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path, rows):
         check_output(nowhere, True, "store")
 
 
-def test_of_two_runs_at_once_the_later_one_fails(tmp_path, rows):
+def test_of_two_runs_at_once_the_later_one_fails(tmp_path, text):
     path = tmp_path / "s.h5"
     with written_whole(path, False) as file:
         file.write(b"the first one")
         with pytest.raises(InputError, match=r"s\.h5: is being made by another run now"):
-            split_rows([str(rows)], path)
+            split_rows([str(text)], path)
     assert path.read_bytes() == b"the first one"
     # and where it was whole before the other one was
     with pytest.raises(InputError, match="new: was made by another run meanwhile"), \
@@ -90,12 +87,12 @@ def test_of_two_runs_at_once_the_later_one_fails(tmp_path, rows):
     assert sorted(os.listdir(tmp_path)) == ["new", "rows.svm", "s.h5"]
 
 
-def test_a_file_system_without_locks(tmp_path, rows, monkeypatch):
+def test_a_file_system_without_locks(tmp_path, text, monkeypatch):
     def refused(*arguments):
         raise OSError(errno.ENOLCK, "no locks here")
 
     monkeypatch.setattr(fcntl, "flock", refused)
-    split_rows([str(rows)], tmp_path / "s.h5")
+    split_rows([str(text)], tmp_path / "s.h5")
     (tmp_path / ".x.partial").write_text("half of what a killed run was writing")
     with written_whole(tmp_path / "x") as file:
         file.write(b"x")
@@ -113,11 +110,11 @@ def test_any_name_that_is_allowed_can_be_written(tmp_path, name):
 
 @pytest.mark.parametrize("call", ["pwrite", "fsync", "close", "replace"])
 @pytest.mark.parametrize("kind", ["store", "text"])
-def test_a_fault_while_writing_is_told_with_the_files_name(tmp_path, rows, monkeypatch, call, kind):
+def test_a_fault_while_writing_is_told_with_the_files_name(tmp_path, text, monkeypatch, call, kind):
     """Each call fails once, the first time that it concerns the output; the old file stays."""
     path = tmp_path / "out"
     if kind == "store":
-        split_rows([str(rows)], path)
+        split_rows([str(text)], path)
     else:
         path.write_text("old")
     before = path.read_bytes()
@@ -133,7 +130,7 @@ def test_a_fault_while_writing_is_told_with_the_files_name(tmp_path, rows, monke
 
     def write() -> None:
         if kind == "store":
-            split_rows([str(rows)], path, SplitSettings(overwrite=True, seed=3))
+            split_rows([str(text)], path, SplitSettings(overwrite=True, seed=3))
         else:
             with written_text(path) as file:
                 file.write("new")
@@ -148,7 +145,7 @@ def test_a_fault_while_writing_is_told_with_the_files_name(tmp_path, rows, monke
     assert sorted(os.listdir(tmp_path)) == ["out", "rows.svm"]
 
 
-def test_of_two_new_stores_none_is_there_where_one_fails(tmp_path, rows, monkeypatch):
+def test_of_two_new_stores_none_is_there_where_one_fails(tmp_path, text, monkeypatch):
     first, second, real = tmp_path / "a.h5", tmp_path / "b.h5", os.replace
 
     def failing(source, target) -> None:
@@ -158,7 +155,7 @@ def test_of_two_new_stores_none_is_there_where_one_fails(tmp_path, rows, monkeyp
 
     monkeypatch.setattr(os, "replace", failing)
     with pytest.raises(OSError, match="Input/output error"):
-        split_rows([str(rows)], first, SplitSettings(holdout=0.5), second)
+        split_rows([str(text)], first, SplitSettings(holdout=0.5), second)
     assert os.listdir(tmp_path) == ["rows.svm"]
 
 
@@ -172,9 +169,7 @@ def test_errors_of_the_system_keep_names_of_their_own(tmp_path):
 
 
 @pytest.mark.process
-def test_the_log_of_a_run_killed_before_its_first_checkpoint_is_begun_anew(tmp_path):
-    X, y = random_rows(n=80)
-    store = make_store(tmp_path, X, y)
+def test_the_log_of_a_run_killed_before_its_first_checkpoint_is_begun_anew(store, tmp_path):
     log, checkpoint = tmp_path / "trace.jsonl", tmp_path / "run.ckpt"
     options = [store, tmp_path / "m.h5", "--log", log, "--checkpoint", checkpoint, "--resume", "--quiet"]
     log.write_text('{"event": "start", "C": 7.0}\n{"event": "outer", "outer": 1, "pri')  # what a kill leaves

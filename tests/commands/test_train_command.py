@@ -15,11 +15,6 @@ from blocksvm.train import main as train_main
 
 
 @pytest.fixture(scope="module")
-def rows():
-    return random_rows(n=200, d=30, seed=61, dtype=np.float32)
-
-
-@pytest.fixture(scope="module")
 def store(tmp_path_factory, rows):
     X, y = rows
     return make_store(tmp_path_factory.mktemp("store"), X, np.where(y > 0, 2, 1), chunk_nonzeros=128)
@@ -56,13 +51,12 @@ def test_the_real_command_trains_what_the_trainer_trains(store, tmp_path):
 
 
 @pytest.mark.parametrize("bias", ["0", "1.5"])
-def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, bias, succeeds):
+def test_held_out_accuracy_is_what_predict_prints(store, tmp_path, bias, succeeds):
     X, y = random_rows(n=150, d=45, seed=62, dtype=np.float32)
     valid = make_store(tmp_path, X, np.where(y > 0, 2, 1), name="valid", chunk_nonzeros=128)
     model, log = tmp_path / "model.h5", tmp_path / "trace.jsonl"
     options = ["--valid", valid, "--log", log, "--schedule", "1", "--max-outer", "3", "--tol", "0", "--bias", bias]
-    code, out, err = run(store, model, *options)
-    assert code == 0, err
+    _, out, err = succeeds(train_main, store, model, *options)
     events = [json.loads(line) for line in log.read_text().splitlines()]
     outer = [event for event in events if event["event"] == "outer"]
     assert f"{outer[-1]['valid_accuracy']:.4f}" in err
@@ -114,29 +108,26 @@ def test_a_model_may_replace_the_one_that_it_starts_from(store, tmp_path, run):
     assert model.read_bytes() != before
 
 
-def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run):
+def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run, refusal):
     options = ["--schedule", "1", "--max-outer", "1", "--quiet"]
     model, log = tmp_path / "model.h5", tmp_path / "trace.jsonl"
     assert run(store, model, "--log", log, *options)[0] == 0
     before = model.read_bytes()
-    code, _, err = run(store, tmp_path / "b.h5", "--log", log, *options)
-    assert code == 2 and f"{log}: exists already; choose another name or add --overwrite" in err
+    told = refusal(train_main, store, tmp_path / "b.h5", "--log", log, *options)
+    assert f"{log}: exists already; choose another name or add --overwrite" in told
     for arguments in ((tmp_path / "c.h5", "--log", tmp_path / "c.h5"), (model, "--prior", model), (store,),
                       (model, "--log", store)):  # fmt: skip
-        code, _, err = run(store, *arguments, *options, "--overwrite")
-        assert code == 2
-        assert re.search(r"is also (the model|an input); choose another name for the (trace|model)", err)
+        told = refusal(train_main, store, *arguments, *options, "--overwrite")
+        assert re.search(r"is also (the model|an input); choose another name for the (trace|model)", told)
     assert model.read_bytes() == before
     assert run(store, model, "--log", log, *options, "--overwrite")[0] == 0
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
 @pytest.mark.parametrize("options", [["-C", "1e308"], ["-C", "1e-310"], ["--lambda", "1e-300"], ["--lambda", "1e300"]])
-def test_numbers_beyond_double_precision_are_refused(store, tmp_path, run, loss, options):
-    code, _, err = run(store, tmp_path / "m.h5", "--loss", loss, *options, "--quiet")
-    assert code == 2
-    assert f"{options[0]} {float(options[1]):g}: is beyond what double precision can solve on these rows" in err
-    assert len(err.splitlines()) == 1
+def test_numbers_beyond_double_precision_are_refused(store, tmp_path, refusal, loss, options):
+    told = refusal(train_main, store, tmp_path / "m.h5", "--loss", loss, *options)
+    assert f"{options[0]} {float(options[1]):g}: is beyond what double precision can solve on these rows" in told
 
 
 @pytest.mark.parametrize("C", ["1e-40", "1e40"])

@@ -30,9 +30,8 @@ def expected_failures(estimator) -> dict[str, str]:
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        *(
-            getattr(estimators, name)() for name in estimators.__all__ if name != "TextClassifier"
-        ),  # its own: test_text_classifier.py
+        # that of texts has a file of its own
+        *(getattr(estimators, name)() for name in estimators.__all__ if name != "TextClassifier"),
         *map(OnlineClassifier, LEARNERS),
         OnlineRegressor("fobos", **BOUNDED),
     ],

@@ -79,22 +79,25 @@ def test_liblinear_predicts_what_we_predict(name, tmp_path):
 
 TWO, CLASSES = [(1, -1), (-1, 1)], (4, 2, 9)
 TRAINED = [("-s 3 -c 1", TWO[0]), ("-s 3 -B 2", TWO[1]), ("-s 0 -B 1", TWO[0]), ("-s 0 -B 1", CLASSES),
-           ("-s 4 -B 1", CLASSES)]  # fmt: skip
+           ("-s 4 -B 1", CLASSES), ("-s 11 -B 1 -p 0.01", ())]  # fmt: skip
 
 
 @pytest.mark.parametrize(("options", "labels"), TRAINED)
 def test_what_liblinear_trained_is_ours(options, labels, tmp_path):
-    """Whichever label comes first, with two classes and more, its constant feature of any value."""
+    """Whichever label comes first, with two classes, more and numbers, its constant feature of any value."""
     util = pytest.importorskip("liblinear.liblinearutil")
     X, rng = rows(), np.random.default_rng(5)
-    scores = X @ rng.standard_normal((D, len(labels)))
-    y = np.array(labels)[scores.argmax(axis=1)]
+    scores = X @ rng.standard_normal((D, len(labels) or 1))
+    y = np.array(labels)[scores.argmax(axis=1)] if labels else scores[:, 0] + 0.3
     y[: len(labels)] = labels  # LIBLINEAR orders labels by their first rows
     theirs = util.train(y, X[:, 1:], options + " -q")
     util.save_model(str(tmp_path / "their.model"), theirs)
     model = blocksvm.import_model(tmp_path / "their.model")
     assert model.labels == tuple(sorted(map(float, labels)))
     told, _, values = util.predict([], X[:, 1:], theirs, "-q")
+    if not labels:
+        np.testing.assert_allclose(model.predict(X), told, rtol=1e-12, atol=1e-12)
+        return
     decided = np.abs(np.array(values)).max(axis=1) > 1e-12  # a row of no features is anybody's
     assert decided.sum() >= N - 5
     assert np.array_equal(model.predict(X)[decided], np.array(told)[decided])
@@ -102,16 +105,6 @@ def test_what_liblinear_trained_is_ours(options, labels, tmp_path):
         _, _, chances = util.predict([], X[:, 1:], theirs, "-q -b 1")
         order = np.argsort(theirs.get_labels())
         assert np.allclose(model.predict_proba(X), np.array(chances)[:, order], atol=1e-9)
-
-
-def test_what_liblinear_regressed_is_ours(tmp_path):
-    util = pytest.importorskip("liblinear.liblinearutil")
-    X = rows()
-    theirs = util.train(X @ np.linspace(-1, 1, D) + 0.3, X[:, 1:], "-s 11 -B 1 -p 0.01 -q")
-    util.save_model(str(tmp_path / "their.model"), theirs)
-    model = blocksvm.import_model(tmp_path / "their.model")
-    assert model.labels == ()
-    assert np.allclose(model.predict(X), util.predict([], X[:, 1:], theirs, "-q")[0], rtol=1e-12, atol=1e-12)
 
 
 @given(weights=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=6, max_size=6),

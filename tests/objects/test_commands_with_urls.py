@@ -144,7 +144,7 @@ def whole(run: subprocess.Popen) -> None:
 def test_a_run_that_is_killed_goes_on_to_the_bits_of_the_file(server, tmp_path):
     store = make_store(tmp_path, *random_rows(n=1500, d=200, density=0.1, seed=41), chunk_nonzeros=512)
     server.objects.put("b/rows.h5", store.read_bytes())
-    server.line.latency = 0.02
+    server.latency = 0.02
     options = ["--memory", "1MB", "--working-set", "none", "--tol", "1e-6", "--max-outer", "60", "--quiet"]
     ours, theirs = tmp_path / "ours.h5", "s3://b/theirs.h5"
     whole(started(str(store), str(ours), *options))

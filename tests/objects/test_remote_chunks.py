@@ -86,7 +86,7 @@ def test_a_block_that_is_given_up_frees_its_memory(server):
 def test_the_limit_of_requests_holds(server, connections):
     """Whatever waits for memory meanwhile."""
     server.objects.put("data", DATA)
-    server.line.latency = 0.005
+    server.latency = 0.005
     source = RemoteBytes(RemoteObject(server.url("data"), connections), spans_of, budget=30_000, longest=6_000)
     order = [list(range(first, first + 20)) for first in range(0, N, 20)]
     for k, chunks in enumerate(order):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy import sparse
+from support.training_cases import svmlight
 
 from blocksvm.cli.commands import module_of
 from blocksvm.cli.console import run
@@ -42,13 +43,10 @@ def prepare(folder: Path) -> None:
     X = sparse.random(120, 25, density=0.3, random_state=3, format="csr")
     y = np.where(X @ draw.normal(size=25) > 0, 1, -1)
 
-    def svmlight(labels) -> str:
-        rows = (" ".join([str(labels[i]), *(f"{j + 1}:{X[i, j]:.4f}" for j in np.sort(X[i].indices))])
-                for i in range(X.shape[0]))  # fmt: skip
-        return "\n".join(rows) + "\n"
-
-    (folder / "s.svm").write_text(svmlight(y))
-    (folder / "classes.svm").write_text(svmlight(draw.integers(0, 4, X.shape[0])))
+    X.sort_indices()
+    X.data = X.data.round(4)
+    (folder / "s.svm").write_text(svmlight(X, y))
+    (folder / "classes.svm").write_text(svmlight(X, draw.integers(0, 4, X.shape[0])))
     (folder / "s.txt").write_text("".join(f"w{draw.integers(9)} {t}\n{'' if t == 'O' else chr(10)}"
                                           for t in draw.choice(["O", "B-NP"], 60)))  # fmt: skip
     # a store of several chunks, so that each table has several entries

@@ -51,13 +51,6 @@ class Objects:
         return f'"{hashlib.md5(self.data[name][:PIECE]).hexdigest()}-{self.versions[name]}"'
 
 
-@dataclass
-class Line:
-    """A network that all answers share: seconds until an answer begins."""
-
-    latency: float = 0.0
-
-
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -73,7 +66,7 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.objects.lock:
             self.server.seen.append((self.command, self.path, self.headers.get("Range"), self.headers.get("If-Match")))
             fault = next((fault for fault in self.server.faults if fault.hits()), None)
-        time.sleep(self.server.line.latency)
+        time.sleep(self.server.latency)
         if fault is not None and fault.what == "swap":
             self.server.objects.put(name, self.server.objects.data[name])
             fault = None
@@ -204,14 +197,14 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class ObjectServer(ThreadingHTTPServer):
-    """ranges, etags: whether it knows them; line: its network."""
+    """ranges, etags: whether it knows them; latency: seconds until an answer begins."""
 
     daemon_threads = True
     request_queue_size = 256
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.objects, self.line = Objects(), Line()
+        self.objects, self.latency = Objects(), 0.0
         self.ranges = self.etags = True
         self.faults: list[Fault] = []
         self.seen: list[tuple] = []

@@ -262,9 +262,3 @@ def bregman(g, u, case):
         high *= 4.0
     theta = np.arcsinh(brentq(excess, 0.0, high, rtol=1e-14) * u / (2 * U)) / eta
     return total + theta @ u - dual(theta) + dual(0 * theta)
-
-
-def agree(found, expected, tolerance=1e-9):
-    np.testing.assert_allclose(
-        found, expected, rtol=tolerance, atol=tolerance * (1.0 + np.abs(expected).max(initial=0))
-    )

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,11 +62,12 @@ def two_classes(y, loss="hinge", C=1.0, weights=(1.0, 1.0), bias=0.0) -> Problem
     return Problem(get_loss(loss), cost, bias, len(y), at, weight_sums=counts, predicts=NUMBERS)
 
 
-def certified(problem: Problem, w, alpha, blocks, prior=None, exact=True):
-    """That of w (d + 1,) and alpha (n,), or None, over blocks of all rows; exact: w(alpha) is added up."""
+def certified(problem: Problem, w, alpha, source: Matrix, prior=None, exact=True):
+    """That of w (d + 1,) and alpha (n,), or None, chunk by chunk; exact: w(alpha) is added up."""
     prior = NOTHING if prior is None else prior.reshape(-1, 1)
     sums = problem.sums(w, prior, np.zeros((len(w), 1)) if exact and alpha is not None else None)
-    for block in blocks:
+    for k in range(len(source.chunks)):
+        block = source.read_block(np.array([k]), None)
         of_rows = None if alpha is None else alpha[block.rows].reshape(block.n_samples, -1)
         sums.add(sums.scores(block), block, of_rows)
     return sums.certificate()
@@ -169,24 +171,21 @@ def train(source, *, stop=None, valid=None, **options) -> Run:
 
 def stop_after(polls: int):
     """A stop() that says yes at its ``polls``-th question and ever after."""
-    asked = [0]
-
-    def stop() -> bool:
-        asked[0] += 1
-        return asked[0] >= polls
-
-    return stop
+    asked = count(1)
+    return lambda: next(asked) >= polls
 
 
 def asked(source, **settings):
     """(A run that is not stopped, how often it asks whether it shall)."""
-    questions = [0]
+    questions = count()
+    return train(source, stop=lambda: next(questions) < 0, **settings), next(questions)
 
-    def stop() -> bool:
-        questions[0] += 1
-        return False
 
-    return train(source, stop=stop, **settings), questions[0]
+def assert_same(found: Run, whole: Run, when: str = "") -> None:
+    """The same bits, and what a result says of them."""
+    assert found.same(whole), when
+    for name in ("certificate", "status", "outer", "outer_of_weights", "passes", "set_passes"):
+        assert getattr(found.result, name, None) == getattr(whole.result, name, None), when
 
 
 def assert_resumed(source, folder: Path, polls, whole: Run | None = None, **settings) -> None:
@@ -195,10 +194,7 @@ def assert_resumed(source, folder: Path, polls, whole: Run | None = None, **sett
     for k in polls:
         kept = folder / f"{k}.ckpt"
         assert train(source, stop=stop_after(k), checkpoint=kept, **settings).result.status == "interrupted"
-        again = train(source, checkpoint=kept, resume=True, **settings)
-        assert again.same(whole), f"stopped at question {k}"
-        for name in ("certificate", "status", "outer", "outer_of_weights"):
-            assert getattr(again.result, name, None) == getattr(whole.result, name, None)
+        assert_same(train(source, checkpoint=kept, resume=True, **settings), whole, f"stopped at question {k}")
 
 
 def make_pass(solver, block, state, visit: Visit, order) -> PassResult:

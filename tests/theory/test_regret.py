@@ -9,10 +9,11 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.online_cases import agree
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import LOSSES
 from support.plain_learners import run as run_plainly
-from support.regret_cases import CASES, Dense, agree, compared, dense_bound, ids, judged, replayed, sample
+from support.regret_cases import CASES, Dense, compared, dense_bound, ids, judged, replayed, sample
 from support.training_cases import make_store, random_rows
 
 from blocksvm.api.fit import fit

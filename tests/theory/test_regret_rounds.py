@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
+from support.online_cases import agree
 from support.plain_learners import LOSSES
-from support.regret_cases import Dense, agree, compared, judged, replayed, sample, slack_of_round
+from support.regret_cases import Dense, compared, judged, replayed, sample, slack_of_round
 
 from blocksvm.base.errors import InputError
 from blocksvm.online.runner import Runner

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from support.training_cases import assert_resumed, looped, make_store, opened, random_rows, run_in_process, train
+from support.training_cases import assert_resumed, looped, make_store, opened, random_rows, train
 
 from blocksvm.info import main as info_main
 from blocksvm.model.model_file import load_model
@@ -62,8 +62,8 @@ def test_the_weights_are_kept_where_they_are_few_and_only_used_where_they_are_wa
     assert "best weights" not in wide.plan.memory() and "best" not in [a.name for a in wide.plan.solver.state_arrays]
 
 
-def test_a_smaller_primal_whose_weights_were_not_kept_is_named():
-    X, y = random_rows(n=60, d=8, density=0.6, seed=1)
+def test_a_smaller_primal_whose_weights_were_not_kept_is_named(rows):
+    X, y = rows
     labels = np.where(np.arange(60) % 3 == 0, 2.0, y)
     done = train(Matrix(X, labels), **CUT)
     primals = {event["outer"]: event["primal"] for event in done.events if event["event"] == "certificate"}
@@ -80,15 +80,13 @@ def test_a_run_that_was_stopped_and_resumed_delivers_the_same(store, tmp_path):
     assert_resumed(store, tmp_path, (5, 20, 40), whole, **settings)
 
 
-def test_the_model_says_so_and_another_run_begins_from_its_alpha(store, tmp_path, capsys):
-    words = [part for name, value in CUT.items() for part in (f"--{name.replace('_', '-')}", value)]
-    words = ["-C" if word == "--C" else word for word in words] + ["--seed", "2"]
-    code, out, _ = run_in_process(capsys, train_main, store, tmp_path / "m.h5", *words)
+def test_the_model_says_so_and_another_run_begins_from_its_alpha(store, tmp_path, succeeds):
+    words = "-C 1e3 --max-outer 45 --schedule 1 --working-set none --tol 1e-6 --seed 2"
+    out = succeeds(train_main, store, tmp_path / "m.h5", *words.split()).out
     meta = load_model(tmp_path / "m.h5").meta
-    assert code == 0 and meta.outer_of_weights is not None
+    assert meta.outer_of_weights is not None
     assert f"the weights are those of outer iteration {meta.outer_of_weights}, whose primal" in out
-    code, out, _ = run_in_process(capsys, info_main, tmp_path / "m.h5", "--json")
-    assert json.loads(out)["outer_of_weights"] == meta.outer_of_weights
+    assert json.loads(succeeds(info_main, tmp_path / "m.h5", "--json").out)["outer_of_weights"] == meta.outer_of_weights
     # w of alpha is computed anew, so that this dual is that of the alpha
     with opened(store) as source:
         loop = looped(source, **CUT | {"max_outer": 1}, warm_start=tmp_path / "m.h5")

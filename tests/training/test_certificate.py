@@ -75,9 +75,7 @@ def test_a_prior_of_a_large_norm_does_not_cancel(norm, known):
     alpha = rng.random(40)
     w = prior.copy()
     w[:6] += X.T @ (alpha * y)
-    problem = two_classes(y)
-    blocks = [Matrix(X, y).read_block(np.arange(1), None)]
-    found = certified(problem, w, alpha, blocks, prior)
+    found = certified(two_classes(y), w, alpha, Matrix(X, y), prior)
     primal, dual = exact_gap(X, y, w[:6], prior[:6], alpha)
     assert float(primal - dual) > 0.05 * float(primal)
     assert found.primal == pytest.approx(float(primal), rel=1e-6)
@@ -92,24 +90,18 @@ def test_what_is_no_number_certifies_nothing(spoiled, number):
     alpha = np.full(30, 0.5)
     arrays = {"alpha": alpha, "w": np.append(X.T @ (alpha * y), 0.0), "prior": np.zeros(X.shape[1] + 1)}
     arrays[spoiled][3] = number
-    problem = two_classes(y)
-    blocks = [Matrix(X, y).read_block(np.arange(1), None)]
-    with np.errstate(all="ignore"), pytest.raises(InputError, match="no certificate: the sums are not finite numbers"):
-        certified(problem, arrays["w"], arrays["alpha"], blocks, arrays["prior"])
-    if spoiled == "w":
-        with np.errstate(all="ignore"), pytest.raises(InputError, match="no certificate: the sums are not finite"):
-            certified(problem, arrays["w"], None, blocks)
+    for known in (arrays, {"w": arrays["w"], "alpha": None})[: 1 + (spoiled == "w")]:
+        with np.errstate(all="ignore"), pytest.raises(InputError, match="no certificate: the sums are not finite num"):
+            certified(two_classes(y), source=Matrix(X, y), **known)
 
 
 def test_a_dual_above_the_primal_is_refused():
     """Dual variables outside of their box: twice their bound where the margin is below 1."""
     X, y = random_rows(n=30, seed=1)
-    problem = two_classes(y)
     alpha = np.full(30, 2.0)
     w = np.append(X.T @ (alpha * y), 0.0) * 1e-3
-    blocks = [Matrix(X, y).read_block(np.arange(1), None)]
     with pytest.raises(InputError, match="no certificate: the dual lies .* above the primal"):
-        certified(problem, w, alpha, blocks)
+        certified(two_classes(y), w, alpha, Matrix(X, y))
 
 
 @pytest.mark.parametrize(
@@ -172,8 +164,7 @@ def test_a_visit_after_a_certificate_makes_it_out_of_date(monkeypatch):
     assert len(taken) == 2, "one in the course of the run, and one of the result"
     assert np.array_equal(taken[1], result.w)
     assert np.abs(result.w - taken[0]).max() > 0.0
-    block = source.read_block(np.arange(len(source.chunks)), None)
-    found = certified(plan.solver.problem, result.w, loop.state["alpha"], [block])
+    found = certified(plan.solver.problem, result.w, loop.state["alpha"], source)
     assert result.certificate.rel_gap == pytest.approx(found.rel_gap, rel=1e-9)
 
 
@@ -191,10 +182,10 @@ def test_what_of_the_drift_is_orthogonal_to_w_is_in_the_gap(loss, with_prior):
     away[-1] = 0.0
     away -= w * (away @ w) / (w @ w)
     w += 0.3 * away / np.linalg.norm(away)
-    problem, blocks = two_classes(y, loss), [matrix.read_block(np.array([k]), None) for k in range(len(matrix.chunks))]
+    problem = two_classes(y, loss)
     zero = np.zeros(30) if prior is None else prior[:-1]
     dual = reference.dual(X, y, alpha, np.ones(80), loss) - zero @ (X.T @ (alpha * y))
-    found = certified(problem, w, alpha, blocks, prior)
+    found = certified(problem, w, alpha, matrix, prior)
     assert found.dual == pytest.approx(dual, rel=1e-10)
     # by the part along w alone, as where w(alpha) is not added up, the dual would be too large
-    assert certified(problem, w, alpha, blocks, prior, exact=False).dual > dual + 0.04
+    assert certified(problem, w, alpha, matrix, prior, exact=False).dual > dual + 0.04

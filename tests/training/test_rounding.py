@@ -89,10 +89,7 @@ def truth(kind, X, y, settings, result):
         alpha = alpha * np.where(y > 0, above, below)
         X, w = np.c_[X, np.ones(N)], np.append(w[:D], LONG(result.bias) * w[D])
         P, D_of_alpha, off = objectives(X, y, w, alpha, C, loss)
-        square, net = (
-            (w[D] ** 2) / 2,
-            (alpha * y).sum(),
-        )  # of the bias, which is no part of the norms; 0 but for rounding
+        square, net = w[D] ** 2 / 2, (alpha * y).sum()  # of the bias, no part of the norms; 0 but for rounding
         return [(P - square, D_of_alpha + net**2 / 2, off + abs(net * w[D]) + square * LONG(2.0**-60))]
     bound = {"epsilon-insensitive": ("epsilon",), "huber": ("delta",)}.get(loss, ())
     return [objectives(X, y, w[: X.shape[1]], alpha, C, loss, [settings[name] for name in bound])]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.training_cases import SlowMatrix, make_store, random_rows, stop_after, train
+from support.training_cases import SlowMatrix, assert_resumed, train
 
 from blocksvm.base.errors import InputError
 from blocksvm.sources.matrix import Matrix
@@ -22,17 +22,6 @@ from blocksvm.training.schedule import (
     Tolerance,
     make_schedule,
 )
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return random_rows(n=200, d=30, seed=31)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory, rows):
-    return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=96)
-
 
 CHUNK_ROWS = np.arange(0, 200, 10)
 
@@ -314,12 +303,8 @@ def test_passes_over_a_row_are_at_most_those_asked_for(store, tmp_path, schedule
     assert n < unlimited[visit]
     readings = np.reshape(ended.result.passes, (-1, blocks))
     assert readings.max(axis=1).sum() == 7
-    for stop in (1, 4, 9):
-        checkpoint = tmp_path / f"{stop}.ckpt"
-        train(store, checkpoint=checkpoint, stop=stop_after(stop), max_passes=7, **settings)
-        resumed = train(store, checkpoint=checkpoint, resume=True, max_passes=7, **settings)
-        assert resumed.same(ended)
-    further = train(store, checkpoint=checkpoint, resume=True, max_passes=9, **settings)
+    assert_resumed(store, tmp_path, (1, 2, 4), ended, max_passes=7, **settings)
+    further = train(store, checkpoint=tmp_path / "4.ckpt", resume=True, max_passes=9, **settings)
     assert np.reshape(further.result.passes, (-1, blocks)).max(axis=1).sum() in (8, 9)
 
 

@@ -10,7 +10,6 @@ from support.training_cases import (
     looped,
     make_store,
     opened,
-    random_rows,
     rows_of_store,
     stop_after,
     train,
@@ -22,16 +21,6 @@ from blocksvm.model.solver_state import open_state
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import save_result
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return random_rows(n=200, d=30, seed=51)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory, rows):
-    return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=128, dtype="float64")
 
 
 def model_of(run: Run, store, path):
@@ -206,11 +195,7 @@ def test_the_first_reading_tells_how_much_is_left(store, tmp_path, blocks):
     assert 3 * sum(again.result.passes) < sum(first.result.passes)
     other = train(store, C=2.0, warm_start=model, **settings)
     assert other.result.passes[:n] == [1] * n
-    for stop in (1, 2, 4):
-        checkpoint = tmp_path / f"{stop}.ckpt"
-        train(store, C=2.0, warm_start=model, checkpoint=checkpoint, stop=stop_after(stop), **settings)
-        resumed = train(store, C=2.0, warm_start=model, checkpoint=checkpoint, resume=True, **settings)
-        assert resumed.same(other) and resumed.result.passes == other.result.passes
+    assert_resumed(store, tmp_path, (1, 2, 4), other, C=2.0, warm_start=model, **settings)
 
 
 def test_what_cannot_be_a_start_is_refused(store, rows, tmp_path):
@@ -225,9 +210,3 @@ def test_what_cannot_be_a_start_is_refused(store, rows, tmp_path):
         train(store, warm_start=store)
     with pytest.raises(InputError, match="no such file"):
         train(store, warm_start=tmp_path / "missing.h5")
-
-
-def test_a_warm_started_run_is_resumed_like_any_other(store, tmp_path):
-    model = model_of(train(store, C=2.0, max_outer=3), store, tmp_path / "model.h5")
-    settings = {"schedule": "2", "block_chunks": 3, "max_outer": 3, "tol": 0.0, "warm_start": model}
-    assert_resumed(store, tmp_path, (1, 4, 9), **settings)

@@ -10,7 +10,7 @@ import reference
 import reference_losses
 from hypothesis import given, strategies
 from scipy import sparse
-from support.training_cases import SlowMatrix, make_store, random_rows, run_in_process, train
+from support.training_cases import SlowMatrix, make_store, random_rows, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -29,12 +29,7 @@ from blocksvm.training.settings import TrainSettings
 from blocksvm.training.working_set import LOWERED, WorkingSet
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
-CHUNK_ROWS = np.arange(0, 160, 8)
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return random_rows(n=160, d=30, seed=12)
+CHUNK_ROWS = np.arange(0, 200, 8)
 
 
 def solver_with_set(source, loss: str, **given) -> DualCD:
@@ -373,8 +368,7 @@ def test_blocks_with_a_set_are_better_than_all_rows_without_one():
     assert sum(less.result.memory.values()) < needed
 
 
-def test_a_prior_and_a_warm_start(tmp_path, rows):
-    store = make_store(tmp_path, *rows, chunk_nonzeros=128)
+def test_a_prior_and_a_warm_start(tmp_path, store):
     with open_store(store) as source:
         fit(source, C=0.1, tol=1e-6).save(tmp_path / "m.h5")
     options = {"block_chunks": 3, "tol": 1e-5, "schedule": "1", "loss": "squared-hinge"}
@@ -384,17 +378,9 @@ def test_a_prior_and_a_warm_start(tmp_path, rows):
         assert run.result.certificate.primal == pytest.approx(none.result.certificate.primal, rel=2e-5)
 
 
-def test_what_the_setting_takes(capsys, tmp_path, rows):
-    store = make_store(tmp_path, *rows)
+def test_what_the_setting_takes(store, refusal):
+    words, expected = (train_main, store, "m.h5", "--working-set"), "expected auto, none, or a share of the memory be"
     for wrong in ("some", "0", "1", "-0.5", "nan"):
-        code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--working-set", wrong)
-        assert code == 2
-        assert err.splitlines()[-1].endswith(
-            f"--working-set {wrong}: expected auto, none, or a share of the memory between 0 and 1"
-        )
-    code, _, err = run_in_process(
-        capsys, train_main, store, tmp_path / "m.h5", "--solver", "pegasos", "--working-set", "0.2"
-    )
-    assert code == 2
-    assert "--working-set: pegasos does not accept it" in err
+        assert f"--working-set {wrong}: {expected}tween 0 and 1" in refusal(*words, wrong)
+    assert "--working-set: pegasos does not accept it" in refusal(*words, "0.2", "--solver", "pegasos")
     assert train(store, solver="pegasos", working_set="auto", max_outer=2).result.set_passes == []
