@@ -16,7 +16,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.cluster.dask import Cluster, Parts
 from blocksvm.cluster.part import Job, StoreJob
 from blocksvm.cluster.plan import LARGEST_PART, MOST_UNDER_WAY, cut, part_size
-from blocksvm.files.output import scratch_folder, sync_folder
+from blocksvm.files.output import TemporaryFolder, sync_folder
 from blocksvm.files.paths import absolute_name, location
 from blocksvm.formats.file_reader import fingerprint_of
 from blocksvm.model.measures import RANK_BYTES, Measures, measures_of, merge
@@ -100,7 +100,7 @@ class FilesJob(Job):
         measures = measures_of(scorer.model, link, scorer.budget)
         target = location(path)
         # a worker that has stopped may hold the name under which the file is written
-        with scratch_folder(target.parent) if isinstance(target, Path) else nullcontext() as apart:
+        with TemporaryFolder(target.parent) if isinstance(target, Path) else nullcontext() as apart:
             file = target if apart is None else apart / target.name
             selected = sum(written(scorer, name, file, True, results, measures, notes))
             if apart is not None:

@@ -139,18 +139,18 @@ def _locked(path: Path, output: Location) -> int:
 
 
 class TemporaryFolder:
-    """A folder that goes with its contents when nothing refers to this any more."""
+    """A folder in ``parent`` (None: the system's) for what is put aside; it goes with its contents at the end of a
+    ``with``, or when nothing refers to this any more."""
 
     def __init__(self, parent: str | Path | None = None):
-        self.name = tempfile.mkdtemp(prefix=".blocksvm-", dir=parent)
-        weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
+        self.path = Path(tempfile.mkdtemp(prefix=".blocksvm-", dir=parent))
+        self.remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
+    def __enter__(self) -> Path:
+        return self.path
 
-@contextmanager
-def scratch_folder(parent: str | Path | None = None) -> Iterator[Path]:
-    """A folder in ``parent`` (None: the system's) for what is put aside; it goes with its contents."""
-    with tempfile.TemporaryDirectory(prefix=".blocksvm-", dir=parent, ignore_cleanup_errors=True) as name:
-        yield Path(name)
+    def __exit__(self, *error) -> None:
+        self.remove()
 
 
 class NewFile(io.RawIOBase):
