@@ -168,10 +168,10 @@ def fit_table(table, sample_weight, settings, more) -> Fitted:
     """``fit`` on a store that is made of a table; the model lies beside it."""
     of_rows = {name: settings.pop(name) for name in OF_ROWS if name in settings}
     folder = TemporaryFolder(of_rows.pop("temp", None))
-    store, model = Path(folder.name, "rows.h5"), Path(folder.name, "model.h5")
+    store, model = folder.path / "rows.h5", folder.path / "model.h5"
     shared = {name: settings[name] for name in ("memory", "seed", "n_jobs") if name in settings}
     if sample_weight is not None:
-        of_rows["weights"] = write_weights(Path(folder.name, "weights.txt"), sample_weight)
+        of_rows["weights"] = write_weights(folder.path / "weights.txt", sample_weight)
     write_store(table, store, **of_rows, **shared)
     fitted = fit(Store(store), **more, **settings)
     fitted.save(model)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -16,7 +15,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.cluster.dask import Cluster, Parts
 from blocksvm.cluster.part import Job, StoreJob
 from blocksvm.cluster.plan import LARGEST_PART, MOST_UNDER_WAY, cut, part_size
-from blocksvm.files.output import scratch_folder, sync_folder
+from blocksvm.files.output import TemporaryFolder, sync_folder
 from blocksvm.files.paths import absolute_name, location
 from blocksvm.formats.file_reader import fingerprint_of
 from blocksvm.model.measures import RANK_BYTES, Measures, measures_of, merge
@@ -60,21 +59,13 @@ class ScoringJob(StoreJob):
             scorer = StoreScorer(self.model.path, store.path, self.n_bytes, **self.options)
             with scorer.by_threads(store) as score_chunks:
 
-                def answer(part: ScoringPart, w: None) -> list[ScoredRows]:
+                def answer(part: tuple[np.ndarray, int, int], w: None) -> list[ScoredRows]:
+                    """part: (chunks, low, high), of whose rows those of source numbers low .. high - 1 are scored."""
                     rows: list[ScoredRows] = []
-                    score_chunks(part.chunks.tolist(), part.low, part.high, rows.append)
+                    score_chunks(part[0].tolist(), *part[1:], rows.append)
                     return rows
 
                 yield answer
-
-
-@dataclass(frozen=True)
-class ScoringPart:
-    """Chunks whose rows of source numbers low .. high - 1 are scored."""
-
-    chunks: np.ndarray
-    low: int
-    high: int
 
 
 @dataclass(frozen=True)
@@ -90,8 +81,10 @@ class FilesJob(Job):
         self.model.check()
         yield self.counted
 
-    def counted(self, part: tuple[str, str], w: None) -> Counted:
-        """part: (the input's name, its file of scores); whoever asks has looked whether that may be replaced."""
+    def counted(self, part: tuple[str, str], w: None) -> tuple[Measures, int, int, dict]:
+        """What the rows of a file have shown: (measures, how many were selected, lines without a row, ``figures`` of
+        coverage).  part: (the input's name, its file of scores); whoever asks has looked whether that may be replaced.
+        """
         (name, path), notes = part, list[str]()
         scorer = scorer_of(self.model.path, [name], self.n_bytes, **self.options)
         scorer.budget.take("output", OUTPUT_SHARE * self.n_bytes)
@@ -100,26 +93,14 @@ class FilesJob(Job):
         measures = measures_of(scorer.model, link, scorer.budget)
         target = location(path)
         # a worker that has stopped may hold the name under which the file is written
-        with scratch_folder(target.parent) if isinstance(target, Path) else nullcontext() as apart:
+        with TemporaryFolder(target.parent) if isinstance(target, Path) else nullcontext() as apart:
             file = target if apart is None else apart / target.name
             selected = sum(written(scorer, name, file, True, results, measures, notes))
             if apart is not None:
                 os.replace(file, os.path.realpath(target))
                 sync_folder(target.parent, target)
-        coverage = scorer.coverage
-        return Counted(measures, selected, scorer.empty, coverage.entries, coverage.unknown, coverage.notes + notes)
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What the rows of a file have shown: measures, how many were selected, and what the scorer tells of them."""
-
-    measures: Any
-    selected: int
-    empty: int
-    entries: int | None
-    unknown: int
-    notes: list[str]
+        scorer.coverage.notes += notes
+        return measures, selected, scorer.empty, scorer.coverage.figures()
 
 
 # -- of the process that predicts --------------------------------------------------------------------------------------
@@ -141,7 +122,7 @@ def scoring_by(cluster: Cluster, scorer: StoreScorer, model: str, options: dict,
 
         def score_chunks(chunks: Sequence[int], low: int, high: int, take: Callable[[ScoredRows], None]) -> None:
             some = cut(np.array(chunks), sizes, part)
-            parts.want(ScoringPart(these, low, high) for these in some)
+            parts.want((these, low, high) for these in some)
             for _ in some:
                 for rows in parts.take():
                     take(rows)
@@ -163,10 +144,10 @@ def files_by(
         names = {name: absolute_name(path) for name, path in shards.outputs.items() if name not in shards.done}
         parts.want((absolute_name(name), path) for name, path in names.items())
         for name, _, _ in shards.files():
-            counted = parts.take()
-            merge(measures, counted.measures)
-            if counted.entries is not None:
-                scorer.coverage.count(counted.entries, counted.unknown)
-            scorer.empty += counted.empty
-            scorer.coverage.notes += [f"{name}: {note.removeprefix(f'{name}: ')}" for note in counted.notes]
-            yield name, counted.selected
+            of_file, selected, empty, counts = parts.take()
+            merge(measures, of_file)
+            if counts["entries"] is not None:
+                scorer.coverage.count(counts["entries"], counts["unknown_entries"])
+            scorer.empty += empty
+            scorer.coverage.notes += [f"{name}: {note.removeprefix(f'{name}: ')}" for note in counts["notes"]]
+            yield name, selected

@@ -16,7 +16,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.labels import numbers_of
 from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.conversion.convert import SplitSettings, store_batches
-from blocksvm.files.output import scratch_folder
+from blocksvm.files.output import TemporaryFolder
 from blocksvm.sources.matrix import Matrix, csr_of
 from blocksvm.sources.source import Source
 from blocksvm.store.reader import Store, open_store
@@ -103,7 +103,7 @@ def opened_batches(batches: Batches, memory: int, temp: str | Path | None, seed:
     parent = Path(tempfile.gettempdir() if temp is None else temp)
     if not parent.is_dir():
         raise InputError(f"temp={parent}: no such folder; name an existing one")
-    with scratch_folder(parent) as folder:
+    with TemporaryFolder(parent) as folder:
         path = folder / "batches.h5"
         settings = SplitSettings(memory=memory, n_jobs=jobs, seed=seed, dtype=batches.dtype, temp=folder)
         store_batches(batches, path, settings)

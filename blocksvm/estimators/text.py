@@ -112,7 +112,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _path(self, name: str) -> Path:
-        return Path(self._folder.name, name)
+        return self._folder.path / name
 
     def _memory(self) -> int:
         return MEMORY.checked(self.memory or MEMORY.default)

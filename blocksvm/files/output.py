@@ -22,7 +22,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TextIO
+from typing import IO, Any, TextIO
 
 from xxhash import xxh3_64_hexdigest
 
@@ -139,22 +139,24 @@ def _locked(path: Path, output: Location) -> int:
 
 
 class TemporaryFolder:
-    """A folder that goes with its contents when nothing refers to this any more."""
+    """A folder in ``parent`` (None: the system's) for what is put aside; it goes with its contents at the end of a
+    ``with``, or when nothing refers to this any more."""
 
     def __init__(self, parent: str | Path | None = None):
-        self.name = tempfile.mkdtemp(prefix=".blocksvm-", dir=parent)
-        weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
+        self.path = Path(tempfile.mkdtemp(prefix=".blocksvm-", dir=parent))
+        self.remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
+    def __enter__(self) -> Path:
+        return self.path
 
-@contextmanager
-def scratch_folder(parent: str | Path | None = None) -> Iterator[Path]:
-    """A folder in ``parent`` (None: the system's) for what is put aside; it goes with its contents."""
-    with tempfile.TemporaryDirectory(prefix=".blocksvm-", dir=parent, ignore_cleanup_errors=True) as name:
-        yield Path(name)
+    def __exit__(self, *error) -> None:
+        self.remove()
 
 
 class NewFile(io.RawIOBase):
-    """A file under a temporary name, written from its beginning to its end; its errors name the output.
+    """A file under a temporary name, written at any position.  No write raises: an HDF5 whose writing fails crashes, or
+    loses the error when it closes the file.  The first error, which names the output, is stored, later ones are
+    dropped; ``check``, ``finish`` raise.
 
     path: the output; overwrite: whether it may exist when the file takes its name; temp: where an object is made.
     """
@@ -162,6 +164,7 @@ class NewFile(io.RawIOBase):
     def __init__(self, path: Location, overwrite: bool, temp: Path | None = None):
         self.path, self.overwrite = path, overwrite
         self.position = 0
+        self.error: BaseException | None = None
         if isinstance(path, ObjectUrl):
             self.descriptor, name = tempfile.mkstemp(prefix=".blocksvm-", dir=temp)
             self.target = self.partial = Path(name)
@@ -175,39 +178,62 @@ class NewFile(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def fileno(self) -> int:
-        return self.descriptor
-
-    def tell(self) -> int:
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self.position}
+        self.position = offset + (base[whence] if whence in base else os.fstat(self.descriptor).st_size)
         return self.position
 
-    def write(self, data) -> int:
-        return self._put(memoryview(data).cast("B"))
+    def attempt(self, act: Callable[[], Any]) -> Any:
+        """What ``act`` returns, None after an error."""
+        try:
+            if self.error is None:
+                with named_errors(self.path):
+                    return act()
+        except BaseException as error:
+            self.error = error
+        return None
 
-    def _put(self, view: memoryview) -> int:
-        if self.closed:
-            raise ValueError(f"{self.path}: is closed")
+    def write(self, data) -> int:
+        view = memoryview(data).cast("B")
+        start, self.position = self.position, self.position + len(view)
+        self.attempt(lambda: self._put(view, start))
+        return len(view)
+
+    def _put(self, view: memoryview, start: int) -> None:
         done = 0
-        with named_errors(self.path):
-            while done < len(view):
-                done += os.pwrite(self.descriptor, view[done:], self.position + done)
-        self.position += done
-        return done
+        while done < len(view):
+            done += os.pwrite(self.descriptor, view[done:], start + done)
+
+    def readinto(self, buffer) -> int:
+        """The bytes that were written; zeros where there are none, as HDF5's own drivers give them."""
+        view = memoryview(buffer).cast("B")
+        data = self.attempt(lambda: os.pread(self.descriptor, len(view), self.position)) or b""
+        view[: len(data)] = data
+        view[len(data) :] = bytes(len(view) - len(data))
+        self.position += len(view)
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        size = self.position if size is None else size
+        self.attempt(lambda: os.ftruncate(self.descriptor, size))
+        return size
+
+    def check(self) -> None:
+        """Raise what writing has failed with."""
+        if self.error is not None:
+            raise self.error
 
     def finish(self) -> None:
-        """Sync and close the file; raises OSError where that fails."""
-        with named_errors(self.path):
-            try:
-                os.fsync(self.descriptor)
-            finally:
-                self.close()
+        """Sync and close the file; raises what anything has failed with."""
+        self.attempt(lambda: os.fsync(self.descriptor))
+        self.attempt(self.close)
+        self.check()
 
     def close(self) -> None:
-        """Close the descriptor; raises what closing fails with."""
         if not self.closed:
             super().close()
-            with named_errors(self.path):
-                os.close(self.descriptor)
+            descriptor, self.descriptor = self.descriptor, -1
+            os.close(descriptor)
 
     def discard(self) -> None:
         """Close and remove what was written, whatever its state."""
@@ -236,6 +262,17 @@ class NewFile(io.RawIOBase):
             with named_errors(self.path):
                 os.replace(self.partial, self.target)
         note_written(self.path)
+
+
+class Checked(io.BufferedWriter):
+    """The same for Python's writers, which raise as soon as writing fails."""
+
+    raw: NewFile
+
+    def write(self, data) -> int:
+        done = super().write(data)
+        self.raw.check()
+        return done
 
 
 def take_names(files: Sequence[NewFile]) -> None:
@@ -284,7 +321,7 @@ def written_whole(path: Location, overwrite: bool = True) -> Iterator[IO[bytes]]
         return
     new = NewFile(path, overwrite)
     try:
-        buffered = io.BufferedWriter(new, PIECE)
+        buffered = Checked(new, PIECE)
         yield buffered
         buffered.flush()
         new.finish()

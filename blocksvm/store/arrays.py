@@ -58,7 +58,7 @@ def opened_array(group, name: str, dtype=None, length: int | None = None) -> h5p
     except DAMAGE as error:
         raise damaged(group, name, error) from error
     if length not in (None, n):
-        raise _unsound(group, name, f"does not have {length} elements")
+        raise damaged(group, name, f"does not have {length} elements")
     return dataset
 
 
@@ -79,8 +79,8 @@ def _read(group, name: str, dataset: h5py.Dataset, begin: int, end: int) -> np.n
     try:
         return dataset[begin:end]
     except DAMAGE as error:  # HDF5 says that a filter failed
-        wrong = error if system_number(error) is not None else ValueError("checksum does not match")
-        raise damaged(group, name, wrong, "is damaged") from error
+        why = "checksum does not match" if system_number(error) is None else error
+        raise damaged(group, name, why) from error
 
 
 def read_pieces(group, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
@@ -101,7 +101,7 @@ def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
     """Elements begin..end-1 of an array, which must have them."""
     dataset = _whole(group, name, dtype)
     if end > len(dataset):
-        raise damaged(group, name, ValueError(f"does not have {end} elements"))
+        raise damaged(group, name, f"does not have {end} elements")
     return _read(group, name, dataset, begin, max(begin, end))
 
 
@@ -123,12 +123,13 @@ def verify_arrays(parent, deep: int = 0) -> None:
                 pass
 
 
-def damaged(group, name: str, error: BaseException, what: str = "is missing or damaged") -> Exception:
-    """The exception for an array that cannot be read."""
-    if system_number(error) is not None:
-        return damage(group.file.filename, error)
-    where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"
-    return InputError(f"{where}: {what} ({first_line(error)}); make the file again")
+def damaged(group, name: str, why: BaseException | str) -> Exception:
+    """The exception for an array that cannot be read, or does not hold what it should."""
+    if isinstance(why, BaseException):
+        if system_number(why) is not None:
+            return damage(group.file.filename, why)
+        why = f"is missing or damaged ({first_line(why)})"
+    return InputError(f"{group.file.filename}: {group.name.rstrip('/')}/{name}: {why}; make the file again")
 
 
 def write_names(group: h5py.Group, lengths: np.ndarray, text_at: Callable[[int, int], np.ndarray]) -> None:
@@ -150,7 +151,7 @@ def read_text(group: h5py.Group, first: int, last: int) -> tuple[bytes, np.ndarr
     bounds = read_range(group, "name_ends", ENDS, max(0, first - 1), last)
     bounds = bounds if first else np.append(0, bounds)
     if bounds[0] < 0 or (np.diff(bounds) < 0).any():
-        raise _unsound(group, "name_ends", "does not rise")
+        raise damaged(group, "name_ends", "does not rise")
     return read_range(group, "names", BYTES, int(bounds[0]), int(bounds[-1])).tobytes(), bounds - bounds[0]
 
 
@@ -160,7 +161,7 @@ def read_names(group: h5py.Group, first: int, last: int) -> list[str]:
     try:
         return [text[begin:end].decode() for begin, end in pairwise(bounds.tolist())]
     except UnicodeDecodeError as error:
-        raise _unsound(group, "names", "is not UTF-8") from error
+        raise damaged(group, "names", "is not UTF-8") from error
 
 
 def write_labels(file: h5py.File, labels: tuple) -> bytes:
@@ -177,7 +178,7 @@ def read_labels(file: h5py.File, n_labels: int, sets: bool) -> tuple:
     except (ValueError, TypeError):  # no such text, or members of two kinds
         sound = False
     if not sound:
-        raise _unsound(file, "labels", f"are not {n_labels} labels that rise")
+        raise damaged(file, "labels", f"are not {n_labels} labels that rise")
     return labels
 
 
@@ -186,10 +187,5 @@ def read_factors(file: h5py.File, n_features: int) -> np.ndarray:
     /features/idf; InputError where they are damaged or missing."""
     factors = read_array(member(file, "features", h5py.Group), "idf", NUMBERS, n_features)
     if not (np.isfinite(factors) & (factors > 0.0)).all():
-        raise _unsound(file, "features/idf", "holds what is no factor")
+        raise damaged(file, "features/idf", "holds what is no factor")
     return factors
-
-
-def _unsound(group: h5py.Group, name: str, what: str) -> InputError:
-    where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"
-    return InputError(f"{where}: {what}; the file is damaged, make it again")

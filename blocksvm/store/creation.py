@@ -1,89 +1,23 @@
-"""New HDF5 files: HDF5 writes into a file that this module owns, which sees every error."""
+"""New HDF5 files: HDF5 writes into a ``NewFile``, which sees every error."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import h5py
 
-from blocksvm.files.input import named_errors
 from blocksvm.files.output import NewFile, take_names
 from blocksvm.files.paths import Location
 from blocksvm.store.hdf5_files import VERSIONS, write_text_attribute
 
 
-class Sink(NewFile):
-    """A file that HDF5 writes into, at any position.  No write raises: an HDF5 whose writing fails crashes, or loses
-    the error when it closes the file.  The first error is stored, later ones are dropped; ``check``, ``finish`` raise.
-    """
-
-    def __init__(self, path: Location, overwrite: bool, temp: Path | None = None):
-        super().__init__(path, overwrite, temp)
-        self.error: BaseException | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self.position}
-        self.position = offset + (base[whence] if whence in base else os.fstat(self.descriptor).st_size)
-        return self.position
-
-    def attempt(self, act: Callable[[], Any]) -> Any:
-        """What ``act`` returns, None after an error."""
-        try:
-            if self.error is None:
-                with named_errors(self.path):
-                    return act()
-        except BaseException as error:
-            self.error = error
-        return None
-
-    def write(self, data) -> int:
-        view = memoryview(data).cast("B")
-        end = self.position + len(view)
-        self.attempt(lambda: self._put(view))
-        self.position = end
-        return len(view)
-
-    def readinto(self, buffer) -> int:
-        """The bytes that were written; zeros where there are none, as HDF5's own drivers give them."""
-        view = memoryview(buffer).cast("B")
-        data = self.attempt(lambda: os.pread(self.descriptor, len(view), self.position)) or b""
-        view[: len(data)] = data
-        view[len(data) :] = bytes(len(view) - len(data))
-        self.position += len(view)
-        return len(view)
-
-    def truncate(self, size: int | None = None) -> int:
-        size = self.position if size is None else size
-        self.attempt(lambda: os.ftruncate(self.descriptor, size))
-        return size
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-    def check(self) -> None:
-        """Raise what writing has failed with."""
-        if self.error is not None:
-            raise self.error
-
-    def finish(self) -> None:
-        self.check()
-        super().finish()
-
-
 class NewHdf5(h5py.File):
     """A file that is being written; ``sink`` is what its bytes go to."""
 
-    def __init__(self, sink: Sink):
+    def __init__(self, sink: NewFile):
         creation, access = h5py.h5p.create(h5py.h5p.FILE_CREATE), h5py.h5p.create(h5py.h5p.FILE_ACCESS)
         creation.set_obj_track_times(False)  # equal contents are equal files
         access.set_libver_bounds(h5py.h5f.LIBVER_V110, h5py.h5f.LIBVER_V110)
@@ -105,11 +39,11 @@ def create_together(
     paths: Sequence[Location], kind: str, overwrite: bool = True, temp: Path | None = None
 ) -> Iterator[list[NewHdf5]]:
     """The same of several files, of which none takes its name before all are whole; temp: where objects are made."""
-    sinks: list[Sink] = []
+    sinks: list[NewFile] = []
     files: list[NewHdf5] = []
     try:
         for path in paths:
-            sinks.append(Sink(path, overwrite, temp))
+            sinks.append(NewFile(path, overwrite, temp))
             files.append(NewHdf5(sinks[-1]))
             write_text_attribute(files[-1], "blocksvm", kind)
             files[-1].attrs["format_version"] = VERSIONS[kind]

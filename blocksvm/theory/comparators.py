@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
-from blocksvm.files.output import scratch_folder
+from blocksvm.files.output import TemporaryFolder
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory.replay import least_slack
 from blocksvm.theory.run import Losses, Run
@@ -237,7 +237,7 @@ def named(what: str):
 def certified(run: Run, memory: int, tell: Callable[[str], None], costs: list[float]) -> Iterator[FixedWeights]:
     """The batch solver's weights along a path of C, each from the one before."""
     bias = run.runner.bias
-    with scratch_folder() as folder:
+    with TemporaryFolder() as folder:
         previous = None
         for number, C in enumerate(costs):
             tell(f"comparator for C = {C:.3g}")

@@ -31,7 +31,7 @@ from blocksvm.api.fit import Fitted, fit
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.memory import TooLittleMemory
-from blocksvm.files.output import scratch_folder
+from blocksvm.files.output import TemporaryFolder
 from blocksvm.kernels.columns import add_rows, decision_values, sum_of_squares
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.block import Arena, Block
@@ -302,7 +302,7 @@ def maximum_margin(source: Source, *, on_event: Callable[[dict], None] = lambda 
         )
     began = time.perf_counter()
     search = _Search(source, resolved, began, on_event, stop)
-    with scratch_folder(temp) as folder:
+    with TemporaryFolder(temp) as folder:
         result = search.hard(folder / "model.h5") if hard else search.soft(resolved["C"])
     if result is None:
         return None

@@ -11,7 +11,7 @@ from support.training_cases import make_store, random_rows
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.cluster.part import size_of
-from blocksvm.cluster.predictions import ModelFile, ScoringJob, ScoringPart, scoring_by
+from blocksvm.cluster.predictions import ModelFile, ScoringJob, scoring_by
 from blocksvm.model.scoring import StoreScorer
 from blocksvm.store.reader import Store, open_store
 
@@ -77,7 +77,7 @@ def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
     with Store(path) as store:
         job = ScoringJob("k", MEMORY, str(path), store.fingerprint, ModelFile.at(model), {})
         with job.opened() as scored:
-            answer = scored(ScoringPart(np.arange(len(store.chunks)), low=0, high=100), None)
+            answer = scored((np.arange(len(store.chunks)), 0, 100), None)
         assert sum(len(rows.source) for rows in answer) == 100 and size_of(answer) > 100 * (8 + 8)
         for name, other in ((model, "0"), (str(tmp_path / "none.h5"), ModelFile.at(model).fingerprint)):
             with pytest.raises(InputError, match="is not there, or is another model"):

@@ -104,7 +104,7 @@ def test_texts(tmp_path):
     assert sets.model.multilabel and sets.model.predict(["good and plain"])[0] == ("all", "no")
     # what the model needs lies in no file of the user's, and goes with it
     fitted.save(tmp_path / "saved.h5")
-    folder = fitted.model.folder.name
+    folder = fitted.model.folder.path
     values = fitted.model.decision_function(texts)
     del fitted
     assert not (tmp_path / folder).exists()
