@@ -213,9 +213,8 @@ class Decoder:
         if packed:
             np.add(entries.indptr, element, out=starts)
         else:
-            starts[0] = element
-            np.cumsum(lengths, out=starts[1:])
-            starts[1:] += element
+            # in one go: the last one is the first of another thread's run
+            starts[1:] = element + np.cumsum(lengths, dtype=np.int64)
             values = None if block.values is None else block.values[:stop]
             kernels.unpack_rows(entries, element, block.indices[:stop], values)
         if not coding.by_kernel:
