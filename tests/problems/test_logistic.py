@@ -6,7 +6,7 @@ import reference
 import scipy.sparse
 from reference_losses import dual_of, primal_of
 from sklearn.linear_model import LogisticRegression
-from support.training_cases import make_store, random_rows, rows_of_store, train
+from support.training_cases import rows_of_store, train
 
 from blocksvm.api.fit import fit
 from blocksvm.sources.matrix import Matrix
@@ -16,16 +16,6 @@ liblinear = pytest.importorskip("liblinear.liblinearutil")
 
 def primal(X, y, w, C_rows):
     return primal_of("logistic", X, y, w, C_rows)
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return random_rows(n=240, d=40, seed=21)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory, rows):
-    return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=128, dtype="float64")
 
 
 @pytest.mark.slow
@@ -83,8 +73,8 @@ def test_prior_and_row_weights(rows, tmp_path):
     X, y = rows
     fitted = fit(X[:100], y[:100], loss="squared-hinge", tol=1e-6)
     fitted.save(tmp_path / "prior.h5")
-    weights = np.random.default_rng(3).choice([0.0, 0.5, 2.0], 240)
-    source = Matrix(X, y, weights=weights, chunk_rows=np.arange(0, 240, 20))
+    weights = np.random.default_rng(3).choice([0.0, 0.5, 2.0], 200)
+    source = Matrix(X, y, weights=weights, chunk_rows=np.arange(0, 200, 20))
     run = train(source, loss="logistic", schedule="10", tol=1e-8, max_outer=5000, block_chunks=4,
                 prior=tmp_path / "prior.h5")  # fmt: skip
     prior = fitted.model.weights
