@@ -1,7 +1,5 @@
 """blocksvm completion: a script that lets a shell complete the commands and their options."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """blocksvm report: the traces of runs as a page to look at."""
 
-from __future__ import annotations
-
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run

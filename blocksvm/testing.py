@@ -1,7 +1,5 @@
 """Checks that people run on what they add to the package: does it keep what its protocol promises?"""
 
-from __future__ import annotations
-
 
 def check_learner(learner, settings=None, known=None, targets: str | None = None, rescales=False, seed=0) -> None:
     """Check an online learner on small random rows; AssertionError says what is wrong.

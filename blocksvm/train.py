@@ -1,7 +1,5 @@
 """blocksvm train: a store to a certified model, within a budget of memory."""
 
-from __future__ import annotations
-
 import sys
 from textwrap import fill
 

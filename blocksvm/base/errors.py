@@ -4,8 +4,6 @@ A setting is an option to who types a command (``--max-norm 0``) and a keyword t
 messages name it through ``option``, and a command calls ``use_option_names`` at its start.
 """
 
-from __future__ import annotations
-
 import difflib
 import errno
 import re

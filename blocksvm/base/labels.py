@@ -5,12 +5,11 @@ labels; nan where a row has none.  ``Labels`` are the classes of a problem; a ``
 source stores.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -305,7 +304,7 @@ class CodedLabels:
         self.codes, self.distinct = codes, distinct
 
     @classmethod
-    def of(cls, labels: Sequence) -> CodedLabels:
+    def of(cls, labels: Sequence) -> Self:
         """Of labels that are told apart by being equal, or None."""
         known: dict = {None: -1}
         codes = np.fromiter((known.setdefault(label, len(known) - 1) for label in labels), np.int32, len(labels))
@@ -321,7 +320,7 @@ class CodedLabels:
             return CodedLabels(codes, self.distinct)
         return self.distinct[codes] if codes >= 0 else None
 
-    def copy(self) -> CodedLabels:
+    def copy(self) -> Self:
         return self  # its arrays are its own
 
     def first_rows(self) -> np.ndarray:

@@ -1,8 +1,6 @@
 """The logger ``blocksvm``, INFO for progress, WARNING for remarks, whose one handler does nothing; and what is said
 once in a process."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Callable

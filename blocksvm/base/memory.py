@@ -1,7 +1,5 @@
 """The memory budget: everything that is allocated is named and counted before the first byte is read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress

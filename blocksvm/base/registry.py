@@ -1,7 +1,5 @@
 """Registry: objects by name, each imported at its first use; and objects from outside the package by their location."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,10 +1,8 @@
 """RowBatch: rows of an input in one form for all formats, from readers to their consumers (split, predict, stream)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -76,7 +74,7 @@ class RowBatch:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    def until(self, row: int, wrong: str) -> RowBatch:
+    def until(self, row: int, wrong: str) -> Self:
         """The rows before ``row``, of which ``wrong`` is the fault; all of them, with theirs, where that is their
         number."""
         if row == len(self):

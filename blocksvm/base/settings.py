@@ -4,8 +4,6 @@ A solver, learner, loss or format declares its settings once.  The command line 
 ``info``, ``--help-solver`` and model files are generated from that declaration.  Imports nothing heavy.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -141,17 +139,17 @@ class Settings:
     def __getitem__(self, name: str) -> Setting:
         return next(setting for setting in self.declared if setting.name == name)
 
-    def __add__(self, more: Settings | tuple[Setting, ...]) -> Settings:
+    def __add__(self, more: "Settings | tuple[Setting, ...]") -> "Settings":
         exclusive = self.exclusive + getattr(more, "exclusive", ())
         return Settings((*self.declared, *more), exclusive)
 
     def names(self) -> list[str]:
         return [setting.name for setting in self.declared]
 
-    def without(self, *names: str) -> Settings:
+    def without(self, *names: str) -> "Settings":
         return Settings(tuple(setting for setting in self.declared if setting.name not in names), self.exclusive)
 
-    def only(self, names: Container[str]) -> Settings:
+    def only(self, names: Container[str]) -> "Settings":
         return Settings(tuple(setting for setting in self.declared if setting.name in names), self.exclusive)
 
     def checked(self, values: Mapping, owner: str) -> dict:

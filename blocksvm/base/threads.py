@@ -1,7 +1,5 @@
 """Threads that share work whose result does not depend on how many they are."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -9,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -41,7 +39,7 @@ class Threads:
     def n(self) -> int:
         return n_processors() if self.wanted is None else self.wanted
 
-    def __enter__(self) -> Threads:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception) -> None:

@@ -6,8 +6,6 @@ model, checkpoint, store or trace names besides is refused, whichever way it cam
 being followed.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ costs one line for up to eight vectors.  Numbers that begin anywhere cost two to
 words over 8 problems: 0.30 s, and 0.55 s where each feature's numbers begin 16 bytes later).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 LINE = 8  # float64 numbers in a cache line

@@ -3,8 +3,6 @@
 ``blocksvm COMMAND ...`` and ``python -m blocksvm.COMMAND ...`` are the same.  Imports nothing heavy.
 """
 
-from __future__ import annotations
-
 import difflib
 import sys
 from importlib import import_module

@@ -1,7 +1,5 @@
 """The lines that ``info`` prints of a store, a model or a checkpoint: a name and a value each."""
 
-from __future__ import annotations
-
 from blocksvm.base.errors import printable
 from blocksvm.base.labels import listed
 from blocksvm.base.settings import shown

@@ -3,8 +3,6 @@
 docs/coming-from.md has the whole tables.
 """
 
-from __future__ import annotations
-
 CACHE = "a store takes the place of Vowpal Wabbit's cache: blocksvm split INPUT STORE.h5"
 HOLDOUT = "nothing is held out by default; split --holdout SHARE TEST.h5 holds rows out"
 INTERACTIONS = "interactions have no option: make such features in the text"

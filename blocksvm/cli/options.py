@@ -3,8 +3,6 @@
 Imports nothing heavy, so that ``--help`` is quick: a solver's own settings are only loaded when it is named.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import sys
@@ -12,7 +10,7 @@ from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.memory import SettingWithUnit, seconds_of
@@ -21,9 +19,6 @@ from blocksvm.cli.console import add_option
 from blocksvm.files.paths import is_url, location
 from blocksvm.formats import AUTO, FORMATS, settings_offered
 from blocksvm.training.run_settings import ROUNDING
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MOST_OTHERS = 5  # solvers and learners that a sentence names as those that accept an option
 SOLVER_WORDS = ("--solver", "--learner")

@@ -4,8 +4,6 @@ figures of ``--json``.
 Imports nothing heavy, so that ``--help`` is quick.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """One line of progress, how fast what it is about goes, and sentences broken to a terminal's width."""
 
-from __future__ import annotations
-
 import os
 import textwrap
 import time

@@ -1,8 +1,6 @@
 """One training run as the command makes it: files opened, the trace written, the run resumed, the model
 saved."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The display of a split, and its summary."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

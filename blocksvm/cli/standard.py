@@ -3,8 +3,6 @@
 Imports nothing heavy, so that ``--help`` is quick.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """The display of a stream: a line at doubling numbers of rows, and the whole at its end."""
 
-from __future__ import annotations
-
 from blocksvm.base.settings import shown
 from blocksvm.cli.progress import wrap_text
 from blocksvm.cli.texts import counted, fitted, label, loss_text, megabytes, number_of, rmse

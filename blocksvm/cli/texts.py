@@ -1,7 +1,5 @@
 """Numbers as a person reads them: sizes, durations, labels."""
 
-from __future__ import annotations
-
 import math
 
 from blocksvm.base.labels import MANY, NUMBERS, SETS, label_text

@@ -1,7 +1,5 @@
 """The display of a training: a row each outer iteration, and how it ended."""
 
-from __future__ import annotations
-
 import math
 
 from blocksvm.base.settings import shown

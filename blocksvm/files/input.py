@@ -1,8 +1,6 @@
 """Files and pipes that are read: a sentence for every failure, each input one and the same for the whole of a run, and
 what compressed ones hold."""
 
-from __future__ import annotations
-
 import bz2
 import fcntl
 import gzip

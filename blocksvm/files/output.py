@@ -6,8 +6,6 @@ A temporary file has one name for each output, and a lock that ends with its pro
 takes what a killed one has left.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import io
@@ -22,7 +20,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Any
 
 from xxhash import xxh3_64_hexdigest
 
@@ -352,70 +350,55 @@ def write_json(path: Location, figures: Mapping, overwrite: bool) -> None:
         file.write(json.dumps(figures, indent=2, allow_nan=False) + "\n")
 
 
-def open_text(path: Location, overwrite: bool, going_on: bool = False) -> TextIO:
-    """A text file to be written line by line under its own name: from its beginning, or ``going_on`` at its end.
-    Without ``overwrite`` it must be new; InputError where another run was faster."""
-    try:
-        if isinstance(path, ObjectUrl):
-            return RemoteText(path, overwrite, going_on)
-        return open(path, "a" if going_on else "w" if overwrite or _is_special(path) else "x", encoding="utf-8")
-    except FileExistsError:
-        raise InputError(_made_meanwhile(path)) from None
+class JsonLines:
+    """A log of JSON objects, one a line, written under its own name: from its beginning, or ``going_on`` at its end.
+    An object is uploaded whole now and then, and by ``close``.
 
+    overwrite: whether there may be one already; InputError where another run was faster.  Where it cannot be written
+    any more (a full disk), warn(sentence) is called once, the file keeps its whole lines, and what comes later is left
+    out: a training does not lose its model for want of a log.
+    """
 
-class RemoteText(io.TextIOWrapper):
-    """An object that text is written to, line by line: uploaded whole now and then, and when it is closed; going_on: at
-    the end of what it has."""
+    def __init__(self, path: Location, warn: Callable[[str], None], overwrite: bool, going_on: bool = False):
+        self.path, self.warn, self.new = path, warn, not (overwrite or going_on)
+        self.due = 0.0  # when an object is uploaded next
+        try:
+            if isinstance(path, ObjectUrl):
+                self.file: IO[bytes] | None = self._begun(path, going_on)
+            else:
+                self.file = open(path, "ab" if going_on else "xb" if self.new and not _is_special(path) else "wb")  # noqa: SIM115
+        except FileExistsError:
+            raise InputError(_made_meanwhile(path)) from None
+        self.n_bytes = os.fstat(self.file.fileno()).st_size  # of whole lines
 
-    def __init__(self, path: ObjectUrl, overwrite: bool, going_on: bool):
-        self.path = path
-        self.overwrite = overwrite or going_on
-        self.due = math.inf
+    def _begun(self, path: ObjectUrl, going_on: bool) -> IO[bytes]:
         file = tempfile.NamedTemporaryFile(prefix=".blocksvm-")  # noqa: SIM115
-        super().__init__(file, encoding="utf-8", newline="")
         try:
             if going_on and path.exists():
                 with open_input(path) as old:
-                    shutil.copyfileobj(old, self.buffer)
-            if not self.overwrite:
-                self._upload()  # of two runs at once, the later one is told at once
+                    shutil.copyfileobj(old, file)
+            if self.new:  # of two runs at once, the later one is told at once
+                self._upload(path, file.name)
         except BaseException:
-            self.close()
+            file.close()
             raise
-        self.due = 0.0
+        return file
 
-    def flush(self) -> None:
-        super().flush()
-        if not self.closed and time.monotonic() >= self.due:
-            self._upload()
-
-    def _upload(self) -> None:
+    def _upload(self, path: ObjectUrl, made: str) -> None:
         began = time.monotonic()
         try:
-            self.path.remote.write(Path(self.buffer.name), new=not self.overwrite)
+            path.remote.write(Path(made), new=self.new)
         except InputError as error:
             raise OSError(errno.EIO, str(error)) from error
-        self.overwrite = True
+        self.new = False
         now = time.monotonic()
         self.due = now + (now - began) / UPLOAD_SHARE
 
-    def close(self) -> None:
-        if not self.closed:
-            self.due = 0.0 if self.due < math.inf else self.due
-            super().close()  # which flushes, and so uploads what is due
-
-
-class JsonLines:
-    """A log of JSON objects, one a line, written to an open text file, to be closed by ``close``.
-
-    Where it cannot be written any more (a full disk), warn(sentence) is called once, the file keeps its whole lines,
-    and what comes later is left out: a training does not lose its model for want of a log.
-    """
-
-    def __init__(self, path: Location, file: TextIO, warn: Callable[[str], None]):
-        self.path, self.warn = path, warn
-        self.file: TextIO | None = file
-        self.n_bytes = os.fstat(file.fileno()).st_size  # of whole lines
+    def _flush(self, at: float) -> None:
+        if self.file is not None:
+            self.file.flush()
+            if isinstance(self.path, ObjectUrl) and at >= self.due:
+                self._upload(self.path, self.file.name)
 
     def write(self, event: Mapping) -> None:
         """ValueError where the event is not JSON."""
@@ -423,23 +406,24 @@ class JsonLines:
         if self.file is None:
             return
         try:
-            self.file.write(line)
-            self.file.flush()
+            self.file.write(line.encode())
+            self._flush(time.monotonic())
             self.n_bytes += len(line)
         except OSError as error:
-            self._give_up(self.file, error)
+            self._give_up(error)
 
     def close(self) -> None:
         if self.file is not None:
             try:
+                self._flush(math.inf)
                 self.file.close()
             except OSError as error:
-                self._give_up(self.file, error)
+                self._give_up(error)
 
-    def _give_up(self, file: TextIO, error: OSError) -> None:
-        self.file = None
+    def _give_up(self, error: OSError) -> None:
         with suppress(OSError):
-            file.close()  # it tries to write what is left, and fails again
+            self.file.close()  # it tries to write what is left, and fails again
+        self.file = None
         with suppress(OSError):
             if isinstance(self.path, Path) and self.path.is_file():
                 os.truncate(self.path, self.n_bytes)

@@ -5,17 +5,15 @@ the bucket is the object's key, character by character.  What is a secret in a U
 this process; neither shown nor written down.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit, urlunsplit
 
 from blocksvm.base.errors import InputError
@@ -72,12 +70,88 @@ def arguments_without_secrets(arguments: list[str]) -> list[str]:
     return shown
 
 
+@dataclass(unsafe_hash=True)
+class ObjectUrl:
+    """The location of an object, with the methods of a ``pathlib.Path`` that files are asked for, too.
+
+    url: without secrets.  Outside a run, each is an object of its own.
+    """
+
+    url: str
+    own: "RemoteObject | None" = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.url = without_secrets(self.url)
+
+    def __str__(self) -> str:
+        return self.url
+
+    __fspath__ = __str__
+
+    def __reduce__(self) -> tuple:
+        return ObjectUrl, (self.url,)
+
+    @property
+    def name(self) -> str:
+        return self.url.rpartition("/")[2]
+
+    @property
+    def suffix(self) -> str:
+        return PurePosixPath(self.name).suffix
+
+    @property
+    def remote(self) -> "RemoteObject":
+        from blocksvm.files.remote import RemoteObject  # which takes a while to import
+
+        if self.own is None:
+            run = _run.get() or Run()
+            if self.url not in run.objects:
+                run.objects[self.url] = RemoteObject(self.url)
+            self.own = run.objects[self.url]
+        return self.own
+
+    def anew(self) -> Self:
+        """The same, of whatever state it is in now."""
+        other = replace(self)
+        other.own = type(self.remote)(self.url)
+        return other
+
+    def stat(self) -> os.stat_result:
+        """Of its bytes alone; FileNotFoundError where there is no such object."""
+        size = self.remote.identity().size
+        return os.stat_result((stat.S_IFREG | 0o644, 0, 0, 1, 0, 0, size, 0, 0, 0))
+
+    def exists(self) -> bool:
+        try:
+            self.remote.identity()
+        except FileNotFoundError:
+            return False
+        return True
+
+    is_file = exists
+
+    def is_dir(self) -> bool:
+        return False
+
+    def absolute(self) -> Self:
+        return self
+
+    resolve = absolute
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        with suppress(*[FileNotFoundError] if missing_ok else []):
+            self.remote.delete()
+
+
+Location = Path | ObjectUrl
+
+
 @dataclass
 class Run:
     """What a run has met: objects by URL; files by absolute path, as (device, number, bytes, time of the last change);
     the outputs that have taken their names."""
 
-    objects: dict[str, RemoteObject] = field(default_factory=dict)
+    objects: "dict[str, RemoteObject]" = field(default_factory=dict)
     files: dict[str, tuple] = field(default_factory=dict)
     written: list[Location] = field(default_factory=list)
 
@@ -111,93 +185,6 @@ def note_written(path: Location) -> None:
     if run := _run.get():
         run.files.pop(absolute_name(path), None)
         run.written.append(path)
-
-
-class ObjectUrl:
-    """The location of an object, with the methods of a ``pathlib.Path`` that files are asked for, too.
-
-    url: without secrets.  Outside a run, each is an object of its own.
-    """
-
-    def __init__(self, url: str):
-        self.url = without_secrets(url)
-        self.own: RemoteObject | None = None
-
-    def __str__(self) -> str:
-        return self.url
-
-    __fspath__ = __str__
-
-    def __repr__(self) -> str:
-        return f"ObjectUrl({self.url!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ObjectUrl) and self.url == other.url
-
-    def __hash__(self) -> int:
-        return hash(self.url)
-
-    def __reduce__(self) -> tuple:
-        return ObjectUrl, (self.url,)
-
-    @property
-    def name(self) -> str:
-        return self.url.rpartition("/")[2]
-
-    @property
-    def suffix(self) -> str:
-        return PurePosixPath(self.name).suffix
-
-    @property
-    def remote(self) -> RemoteObject:
-        from blocksvm.files.remote import RemoteObject  # which takes a while to import
-
-        if self.own is None:
-            run = _run.get() or Run()
-            if self.url not in run.objects:
-                run.objects[self.url] = RemoteObject(self.url)
-            self.own = run.objects[self.url]
-        return self.own
-
-    def anew(self) -> ObjectUrl:
-        """The same, of whatever state it is in now."""
-        from blocksvm.files.remote import RemoteObject
-
-        other = ObjectUrl(self.url)
-        other.own = RemoteObject(self.url)
-        return other
-
-    def stat(self) -> os.stat_result:
-        """Of its bytes alone; FileNotFoundError where there is no such object."""
-        size = self.remote.identity().size
-        return os.stat_result((stat.S_IFREG | 0o644, 0, 0, 1, 0, 0, size, 0, 0, 0))
-
-    def exists(self) -> bool:
-        try:
-            self.remote.identity()
-        except FileNotFoundError:
-            return False
-        return True
-
-    is_file = exists
-
-    def is_dir(self) -> bool:
-        return False
-
-    def absolute(self) -> ObjectUrl:
-        return self
-
-    resolve = absolute
-
-    def unlink(self, missing_ok: bool = False) -> None:
-        try:
-            self.remote.delete()
-        except FileNotFoundError:
-            if not missing_ok:
-                raise
-
-
-Location = Path | ObjectUrl
 
 
 def location(name: str | os.PathLike[str]) -> Location:

@@ -1,8 +1,6 @@
 """One object in an object store (S3, Google, Azure, the web), by the library obstore, which makes requests again where
 they fail; all that is read of it is of one state."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import io
@@ -269,9 +267,6 @@ class ObjectFile(io.RawIOBase):
 
     def seekable(self) -> bool:
         return True
-
-    def tell(self) -> int:
-        return self.position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         self.position = {os.SEEK_SET: 0, os.SEEK_CUR: self.position, os.SEEK_END: self.size}[whence] + offset

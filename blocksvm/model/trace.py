@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.files.input import open_input
-from blocksvm.files.output import JsonLines, open_text, written_text
+from blocksvm.files.output import JsonLines, written_text
 from blocksvm.files.paths import Location
 from blocksvm.model.events import UNTRACED, RunEvent
 
@@ -26,7 +26,7 @@ class Trace:
             # replaced whole: a kill in between loses nothing
             with written_text(path) as file:
                 file.write("".join(lines))
-        self.lines = JsonLines(path, open_text(path, overwrite, going_on=resumed_outer is not None), warn)
+        self.lines = JsonLines(path, warn, overwrite, going_on=resumed_outer is not None)
 
     def write(self, event: RunEvent) -> None:
         if event["event"] not in UNTRACED:

@@ -1,7 +1,5 @@
 """The charts of runs, drawn by matplotlib: what is drawn is a table, one entry a chart."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, NamedTuple

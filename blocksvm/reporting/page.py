@@ -4,8 +4,6 @@ Traces are untrusted: every text of one goes through ``escape``, the picture is 
 and the page's policy fetches and runs nothing.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Runs read from their traces: curves, seconds, passes, settings; all values checked, as traces are untrusted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -10,7 +10,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import plain
-from blocksvm.files.output import JsonLines, open_text, written_text
+from blocksvm.files.output import JsonLines, written_text
 from blocksvm.files.paths import Location
 from blocksvm.formats.choices import OF_INPUTS
 from blocksvm.model.model_file import FLOAT64, save_model
@@ -117,7 +117,7 @@ class StreamOutputs:
         if self.predictions is not None:
             self.predictions.sets = stream.leading.runner.sets and not stream.leading.runner.ranks
         if "log" in self.paths:
-            self.log = JsonLines(self.paths["log"], open_text(self.paths["log"], self.overwrite), self.warn)
+            self.log = JsonLines(self.paths["log"], self.warn, self.overwrite)
             self.stack.callback(self.log.close)
             each = {learner.name: plain(learner.runner.settings) for learner in stream.learners}
             settings = {"learners": each} if len(each) > 1 else next(iter(each.values()))

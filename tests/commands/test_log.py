@@ -31,7 +31,7 @@ def test_a_full_disk_under_the_log_costs_the_log_alone(tmp_path, succeeds, comma
 
 def test_whole_lines_stay(tmp_path):
     path, told = tmp_path / "t.jsonl", []
-    log = JsonLines(path, open(path, "w", encoding="utf-8"), told.append)  # noqa: SIM115 (closed by the log)
+    log = JsonLines(path, told.append, overwrite=False)
     with pytest.raises(ValueError, match="not JSON compliant"):
         log.write({"event": float("nan")})
     log.write({"event": 1})

@@ -10,7 +10,7 @@ from support.object_server import Fault
 from blocksvm.base.errors import InputError
 from blocksvm.cli.options import files_named
 from blocksvm.files.input import open_input
-from blocksvm.files.output import JsonLines, open_text, written_whole
+from blocksvm.files.output import JsonLines, written_whole
 from blocksvm.files.paths import (
     ObjectUrl,
     absolute_name,
@@ -255,20 +255,20 @@ def test_a_log_grows_and_never_ends_the_run(server):
     """It is uploaded now and then, goes on where it was, and where it cannot be uploaded that is told once."""
     path, told = location("s3://bucket/log.jsonl"), []
     for going_on in (False, True):
-        lines = JsonLines(path, open_text(path, overwrite=False, going_on=going_on), told.append)
-        lines.file.due = 0.0  # it is time for the next upload
+        lines = JsonLines(path, told.append, overwrite=False, going_on=going_on)
+        lines.due = 0.0  # it is time for the next upload
         lines.write({"event": 1})
         assert server.objects.data["bucket/log.jsonl"].count(b"\n") >= 1
         lines.write({"event": 2})
         lines.close()
     assert server.objects.data["bucket/log.jsonl"] == b'{"event": 1}\n{"event": 2}\n' * 2
     with pytest.raises(InputError, match="was made by another run meanwhile"):
-        open_text(path, overwrite=False)
+        JsonLines(path, told.append, overwrite=False)
     assert told == []
-    lines = JsonLines(path, open_text(path, overwrite=True), told.append)
+    lines = JsonLines(path, told.append, overwrite=True)
     lines.write({"event": 3})
     server.faults.append(Fault("403", times=99))
-    lines.file.due = 0.0
+    lines.due = 0.0
     lines.write({"event": 4})
     lines.write({"event": 5})
     lines.close()
