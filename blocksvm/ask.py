@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
     import numpy as np
 
     from blocksvm.base.labels import has_label
-    from blocksvm.cli.progress import Line
+    from blocksvm.cli.texts import Line
     from blocksvm.files.output import written_text
     from blocksvm.model.asking import ROW_BYTES, SmallestMargins, margins_of
     from blocksvm.model.scoring import scorer_of

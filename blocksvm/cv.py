@@ -158,7 +158,7 @@ def check_select(measure: str | None, store, loss: str | None) -> None:
 
 
 def validated(options, store, path: list[float], **more):
-    from blocksvm.cli.progress import Line
+    from blocksvm.cli.texts import Line
     from blocksvm.validation.path import cross_validate
 
     if not options.quiet:

@@ -67,7 +67,7 @@ def strongest_weights(path, kind: str, n: int) -> list:
 def verify(path, kind: str, options) -> None:
     """InputError unless all that matters in the file is sound."""
     if kind == "store":
-        from blocksvm.cli.progress import Line
+        from blocksvm.cli.texts import Line
         from blocksvm.store.reader import Store
 
         line = Line(sys.stderr, options.quiet)

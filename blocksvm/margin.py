@@ -59,8 +59,7 @@ def main(arguments: list[str]) -> int:
     outputs = outputs_of(options, [options.store], named)
     settings = MARGIN_SETTINGS.checked(chosen_values(options, MARGIN_SETTINGS), "margin")
     stop = catch_signals()
-    from blocksvm.cli.progress import Line
-    from blocksvm.cli.texts import sizes
+    from blocksvm.cli.texts import Line, sizes
     from blocksvm.store.reader import Store
     from blocksvm.theory.margin import maximum_margin
 

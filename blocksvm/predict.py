@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import Setting
-from blocksvm.cli.console import Parser, run
+from blocksvm.cli.console import Parser, is_closed, run
 from blocksvm.cli.options import (
     CLUSTER,
     FORMAT_OF_MODEL,
@@ -25,7 +25,6 @@ from blocksvm.cli.options import (
     take_inputs,
 )
 from blocksvm.cli.outputs import emit_json, outputs_of, print_results
-from blocksvm.cli.standard import is_closed
 from blocksvm.conversion.split_settings import SKIP_BAD
 from blocksvm.files.paths import location
 from blocksvm.formats.choices import PREDICTED, all_choices
@@ -128,7 +127,7 @@ def check_beside(options, into_folder: bool) -> None:
 
 def write_beside(options, description, link) -> int:
     """Write scores beside the rows of each input, and print what they are worth."""
-    from blocksvm.cli.progress import Line
+    from blocksvm.cli.texts import Line
     from blocksvm.model.measures import measures_of
     from blocksvm.model.scoring import TextScorer, scorer_of
     from blocksvm.model.shards import OUTPUT_SHARE, Results, Shards, Wanted
@@ -210,7 +209,7 @@ def write_predictions(options, output, pieces: Iterator[Scores], scorer, measure
     """Write a line for each row, and count what it is worth; link: of probabilities, where these are written."""
     from contextlib import ExitStack
 
-    from blocksvm.cli.progress import Line
+    from blocksvm.cli.texts import Line
     from blocksvm.files.output import written_text
     from blocksvm.model.prediction_lines import label_lines, number_lines
 

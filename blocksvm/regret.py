@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
     options = parser(learner, declared).parse_args(arguments)
     outputs = outputs_of(options, [options.store], {"figure": options.figure})
     settings = chosen_values(options, declared)
-    from blocksvm.cli.progress import Line
+    from blocksvm.cli.texts import Line
     from blocksvm.store.reader import Store
     from blocksvm.theory.report import measure_regret
 

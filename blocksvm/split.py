@@ -9,7 +9,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run, value_of
-from blocksvm.cli.options import FORMAT, OVERWRITE, THREADS, chosen_in, files_named, json_of, n_threads
+from blocksvm.cli.options import FORMAT, OVERWRITE, THREADS, chosen_values, files_named, json_of, n_threads
 from blocksvm.cli.outputs import emit_json, outputs_of, print_results
 from blocksvm.conversion.split_settings import SKIP_BAD, SPLIT, TEMP
 from blocksvm.files.paths import location
@@ -101,7 +101,8 @@ def split_settings(options, share: float):
         "codec": options.codec or SPLIT["codec"].default,
         "skip_bad": options.skip_bad,
     }
-    recipe, choices = {name: getattr(options, name) for name in COMMON}, chosen_in(options)
+    recipe = {name: getattr(options, name) for name in COMMON}
+    choices = chosen_values(options, settings_offered(options.format))
     if options.append:
         return settings_of_store(options.store, recipe, choices, **machine)
     machine |= {"holdout": share, "overwrite": options.overwrite}

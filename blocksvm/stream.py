@@ -11,13 +11,12 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import SEED, Setting, Settings
 from blocksvm.base.user_code import names_of
-from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, value_of
+from blocksvm.cli.console import Interrupted, Parser, catch_signals, is_closed, run, value_of
 from blocksvm.cli.options import (
     FORMAT,
     OVERWRITE,
     SOLVER_WORDS,
     THREADS,
-    chosen_in,
     chosen_values,
     described,
     files_named,
@@ -27,7 +26,6 @@ from blocksvm.cli.options import (
     refusal,
 )
 from blocksvm.cli.outputs import emit_json, outputs_of, print_next, print_results
-from blocksvm.cli.standard import is_closed
 from blocksvm.conversion.split_settings import SKIP_BAD
 from blocksvm.files.paths import location
 from blocksvm.formats import settings_offered
@@ -144,7 +142,8 @@ def main(arguments: list[str]) -> int:
     from blocksvm.cli.stream_lines import StreamDisplay
     from blocksvm.streaming.stream_saving import StreamOutputs
 
-    given = chosen_values(options, declared) | chosen_in(options) | {name: getattr(options, name) for name in OF_STREAM}
+    given = chosen_values(options, declared) | chosen_values(options, settings_offered(options.format))
+    given |= {name: getattr(options, name) for name in OF_STREAM}
     given["n_jobs"] = n_threads(options.threads, spared=1)  # beside the threads that read and that learn
     display = StreamDisplay(sys.stderr, options.quiet)
     warn = partial(print, file=sys.stderr, flush=True)

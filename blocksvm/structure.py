@@ -148,8 +148,7 @@ def train_settings(options, of_task: Settings) -> tuple[dict, dict, dict]:
 
 
 def fit(options, settings: dict, on: dict, learned):
-    from blocksvm.cli.progress import Line
-    from blocksvm.cli.texts import megabytes
+    from blocksvm.cli.texts import Line, megabytes
     from blocksvm.structured.train import fit_structure
 
     structure = learned.structure

@@ -14,14 +14,14 @@ from blocksvm.cli.options import (
     THREADS,
     UNCONVERGED,
     chosen_values,
+    described,
     json_of,
     name_of_code,
     refusal,
-    saved_in,
 )
 from blocksvm.cli.outputs import emit_json, outputs_of, print_next, print_results
 from blocksvm.files.paths import location
-from blocksvm.online.methods import NAMES
+from blocksvm.online.methods import NAMES, get_method
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
 
@@ -83,8 +83,6 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
     start = value_of(arguments, "--from") if name is None else None
     if name is None and start is None and value_of(arguments, "--loss") is None:
         return "dual-cd", WITH_CLASSES
-    from blocksvm.online.methods import get_method
-
     if name is None:
         name = "dual-cd"
     if start is not None:
@@ -104,7 +102,8 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
 def main(arguments: list[str]) -> int:
     name = value_of(arguments, "--help-solver")
     if name is not None:
-        print(help_text(name))
+        method = get_method(name)
+        print(described(method.name, method.summary, method.settings))
         return 0
     solver, declared = solver_of(arguments)
     options = parser(solver, declared).parse_args(arguments)
@@ -139,9 +138,11 @@ def main(arguments: list[str]) -> int:
     session = Session(options, start, settings, outputs, stop)
     result, lines = session.run()
     if result.status == "interrupted":
-        last = session.last_gap()
+        last, checkpoint = session.end.get("rel_gap"), outputs.get("checkpoint")
         gap = "no certificate was taken" if last is None else f"last certified relative gap {last:.2e}"
-        saved = saved_in(outputs.get("checkpoint"))
+        saved = f"; state saved in {checkpoint}, go on with --resume"
+        if checkpoint is None:
+            saved = "; nothing was saved (--checkpoint FILE saves the state)"
         raise Interrupted(f"interrupted in outer iteration {result.outer + 1}: {gap}{saved}")
     if not emit_json(options, session.figures()):
         print_results(options, lines)
@@ -149,14 +150,6 @@ def main(arguments: list[str]) -> int:
         return UNCONVERGED if settings.ended_by_default(result.status) else 0
     print_next(options, [source.name for source in about.sources])
     return 0
-
-
-def help_text(name: str) -> str:
-    from blocksvm.cli.options import described
-    from blocksvm.online.methods import get_method
-
-    method = get_method(name)
-    return described(method.name, method.summary, method.settings)
 
 
 if __name__ == "__main__":

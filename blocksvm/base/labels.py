@@ -470,11 +470,8 @@ def _by_position(labels: list) -> tuple[np.ndarray, tuple]:
 def _encode_indicators(y: np.ndarray) -> tuple[np.ndarray, tuple]:
     """``encode_labels`` of an array (n, k) of 0 and 1: row i has the labels j (as numbers) with y[i, j] = 1."""
     sets, position = np.unique(y.astype(bool), axis=0, return_inverse=True)
-    members = [tuple(np.flatnonzero(row).astype(np.float64).tolist()) for row in sets]
-    order = sorted(range(len(members)), key=members.__getitem__)
-    rank = np.empty(len(order))
-    rank[order] = np.arange(len(order))
-    return rank[position.reshape(-1)], tuple(members[k] for k in order)
+    of_sets, table = _by_position([tuple(np.flatnonzero(row).astype(np.float64).tolist()) for row in sets])
+    return of_sets[position.reshape(-1)], table
 
 
 def count_labels(stored: np.ndarray, table: tuple | None) -> tuple[list[tuple] | None, int]:

@@ -1,7 +1,7 @@
 """The memory budget: everything that is allocated is named and counted before the first byte is read."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,53 +10,33 @@ from string import ascii_uppercase
 from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.settings import Setting
 
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+# what is expected, and the factors of its units: MB = 10^6 bytes, MiB = 2^20
+SIZE = "a size such as 512MB or 2GB", {"": 1, "B": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KB": 10**3,
+    "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}  # fmt: skip
+DURATION = "a duration such as 90, 10m or 2h", {"": 1, "S": 1, "M": 60, "H": 3600, "D": 86400}
 BESIDES = 300_000_000  # bytes of interpreter, libraries and loaded kernels, at most
 CGROUPS = Path("/sys/fs/cgroup")
 OF_PROCESS = Path("/proc/self/cgroup")
 OF_MACHINE = Path("/proc/meminfo")
 
 
-def with_unit(text: str, units: Mapping[str, int], what: str) -> float:
-    """The number of a text such as '1.5GB' in the unit 1.  ValueError, with a sentence that expects ``what``, for other
-    texts and for numbers that are not above 0."""
-    given = text.strip().upper()
-    number = given.rstrip(ascii_uppercase)
-    try:
-        value = float(number) * units[given.removeprefix(number)]
-    except (KeyError, ValueError):
-        raise ValueError(f"'{text}' is not {what}") from None
-    if not 0 < value < math.inf:
-        raise ValueError(f"'{text}' must be above 0")
-    return value
-
-
-def size_in_bytes(text: str) -> int:
-    """Bytes from '512MB' or '1.5GB' (MB = 10^6 bytes, MiB = 2^20); ValueError for other texts."""
-    return int(with_unit(text, UNITS, "a size such as 512MB or 2GB"))
-
-
-SECONDS = {"": 1, "S": 1, "M": 60, "H": 3600, "D": 86400}
-
-
-def seconds_of(text: str) -> float:
-    """Seconds from '90', '10m' or '2h'; ValueError for other texts."""
-    return with_unit(text, SECONDS, "a duration such as 90, 10m or 2h")
-
-
 @dataclass(frozen=True)
 class SettingWithUnit(Setting):
-    """A number, or text that ``parse`` makes one of: a size such as '512MB', or a duration such as '10m'."""
+    """A number, or text with one of ``units``: a size such as '512MB', or a duration such as '10m'."""
 
-    parse: Callable[[str], float] = size_in_bytes
+    units: tuple[str, Mapping[str, int]] = SIZE
 
     def checked(self, value):
         if isinstance(value, str) and value != "inf":  # as descriptions of files have it
+            (what, factors), given = self.units, value.strip().upper()
+            number = given.rstrip(ascii_uppercase)
             try:
-                value = self.parse(value)
-            except ValueError as error:
-                raise InputError(f"{option(self.name)}: {error}") from None
+                size = float(number) * factors[given.removeprefix(number)]
+            except (KeyError, ValueError):
+                raise InputError(f"{option(self.name)}: '{value}' is not {what}") from None
+            if not 0 < size < math.inf:
+                raise InputError(f"{option(self.name)}: '{value}' must be above 0")
+            value = self.kind(size)
         return super().checked(value)
 
 

@@ -1,14 +1,12 @@
 """Registry: objects by name, each imported at its first use; and objects from outside the package by their location."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from blocksvm.base.errors import InputError, one_of, option
-from blocksvm.base.user_code import by_user, check_followed, imported, location_of, object_at
+from blocksvm.base.user_code import by_user, imported, location_of, object_at, require_named
 
 
-@dataclass(frozen=True)
-class Registry(Mapping[str, str]):
+class Registry(dict[str, str]):
     """The names of one kind of object, and the locations of these, 'module:attribute'.
 
     kind: what they are, and the setting by which a user names one, such as 'loss'; classes: the locations of the
@@ -16,29 +14,19 @@ class Registry(Mapping[str, str]):
     one lists first.
     """
 
-    kind: str
-    classes: tuple[str, ...]
-    locations: Mapping[str, str]
-    more: tuple[str, ...] = ()
-
-    def __getitem__(self, name: str) -> str:
-        return self.locations[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.locations)
-
-    def __len__(self) -> int:
-        return len(self.locations)
+    def __init__(self, kind: str, classes: tuple[str, ...], locations: Mapping[str, str], more: tuple[str, ...] = ()):
+        super().__init__(locations)
+        self.kind, self.classes, self.more = kind, classes, more
 
     def check(self, name: str, kind: str | None = None) -> str:
         """The name, if it is one of these or can be a location; InputError, of this kind or of another that the user
         named, where it is neither, or where only a file names the location."""
         kind = kind or self.kind
-        if name not in self.locations:
+        if name not in self:
             if not all(name.partition(":")):
-                names = one_of(name, (*self.more, *self.locations), ", or name your own as MODULE:ATTRIBUTE")
+                names = one_of(name, (*self.more, *self), ", or name your own as MODULE:ATTRIBUTE")
                 raise InputError(f"{option(kind, name)}: no such {kind}; {names}")
-            check_followed(name, kind)
+            require_named(name, kind, of_file=True)
         return name
 
     def name_of(self, value) -> str:
@@ -49,7 +37,7 @@ class Registry(Mapping[str, str]):
             owner = self.classes[0].rpartition(":")[2]
             raise InputError(f"{option(self.kind, value)}: is not a {self.kind}; give its name, or a {owner}")
         name = getattr(value, "name", "")
-        if name in self.locations and self.load(name) is value:
+        if name in self and self.load(name) is value:
             return name
         location = location_of(value, self.kind)
         by_user({self.kind: location})
@@ -59,8 +47,8 @@ class Registry(Mapping[str, str]):
         """The object of this name or location; InputError where there is none."""
         kind = kind or self.kind
         self.check(name, kind)
-        if name in self.locations:
-            return object_at(self.locations[name])
+        if name in self:
+            return object_at(self[name])
         try:
             loaded = imported(name, kind)
         except ImportError as error:

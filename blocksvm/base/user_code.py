@@ -67,16 +67,10 @@ def is_named(location: str, setting: str) -> bool:
     return (_setting(setting), location) in _by_user
 
 
-def require_named(location: str, setting: str) -> None:
-    """InputError unless the user has given the location for this setting, too."""
-    if not is_named(location, setting):
+def require_named(location: str, setting: str, of_file: bool = False) -> None:
+    """InputError unless the user has given the location for this setting, too; of_file: or no file's are followed."""
+    if not (is_named(location, setting) or of_file and _file.get() is None):
         raise not_trusted(location, setting, _file.get() or "a file")
-
-
-def check_followed(location: str, setting: str) -> None:
-    """The same, while the names of a file are followed."""
-    if _file.get() is not None:
-        require_named(location, setting)
 
 
 def not_trusted(location: str, setting: str, file) -> InputError:

@@ -1,4 +1,5 @@
-"""The parser that commands share, sizes and durations, exit codes, errors as one line.
+"""The parser that commands share, exit codes, errors as one line, signals, and the standard streams as commands use
+them: closed ones are replaced, progress that nobody can read is dropped.
 
 Imports nothing heavy, so that ``--help`` is quick.
 """
@@ -6,22 +7,30 @@ Imports nothing heavy, so that ``--help`` is quick.
 import argparse
 import contextlib
 import gc
+import io
 import os
 import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from blocksvm import __version__
-from blocksvm.base.errors import InputError, nearest, one_of, option_string, system_sentence, use_option_names
+from blocksvm.base.errors import (
+    InputError,
+    nearest,
+    one_of,
+    option_string,
+    shown_lines,
+    system_sentence,
+    use_option_names,
+)
 from blocksvm.base.log import show_with
 from blocksvm.base.memory import BESIDES, MEMORY, megabytes, memory_limit
 from blocksvm.base.settings import Setting
 from blocksvm.base.user_code import by_user, no_user_locations
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
-from blocksvm.cli.standard import OutputClosed, standard_streams
 from blocksvm.files.paths import arguments_without_secrets, one_run
 
 # That a thread may run Python code while another wants to: a thread that reads blocks asks for its turn several times a
@@ -98,24 +107,18 @@ class Parser(argparse.ArgumentParser):
         return parsed
 
     def _check_known(self, arguments: Sequence[str]) -> None:
-        """InputError where an argument is an option that this command does not have."""
-        faults = []
+        """InputError where an argument is an option that this command does not have, with the one that may be meant."""
+        faults = {}
         for text in arguments:
             flag = text.partition("=")[0] if text.startswith("--") else text[:2]
             if text[:1] == "-" != text and not NEGATIVE.match(text) and flag not in self._option_string_actions:
-                faults.append(self._fault(flag))
+                names = {name.lstrip("-").lower(): name for name in self._option_string_actions}
+                close = nearest(flag.lstrip("-").lower(), names)
+                meant = f"did you mean {names[close]}?" if close else f"{self.prog} --help lists those that there are"
+                answer = FOREIGN_OPTIONS.get(flag) or FOREIGN_OPTIONS.get("--" + flag[2:].replace("-", "_"))
+                faults[flag] = self.refusal(flag) or f"{flag}: no such option here; {answer or meant}"
         if faults:
-            raise InputError("; ".join(dict.fromkeys(faults)))
-
-    def _fault(self, flag: str) -> str:
-        """What is said of an option that is not known."""
-        if sentence := self.refusal(flag):
-            return sentence
-        names = {name.lstrip("-").lower(): name for name in self._option_string_actions}
-        close = nearest(flag.lstrip("-").lower(), names)
-        meant = f"did you mean {names[close]}?" if close else f"{self.prog} --help lists those that there are"
-        answer = FOREIGN_OPTIONS.get(flag) or FOREIGN_OPTIONS.get("--" + flag[2:].replace("-", "_"))
-        return f"{flag}: no such option here; {answer or meant}"
+            raise InputError("; ".join(faults.values()))
 
     def _check_value(self, action, value):
         """Of arguments alone: the values of options are checked as settings, and offered by completion."""
@@ -166,7 +169,9 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     name = getattr(main.__globals__["__spec__"], "name", "commands")  # of the module, also where that is __main__
     prog = f"blocksvm {name.rpartition('.')[2]}".removesuffix(" commands")
     before, turns, handlers = use_option_names(True), sys.getswitchinterval(), signals_interrupt()
-    unraisable, sys.unraisablehook = sys.unraisablehook, show_unless_ended(sys.unraisablehook)
+    show = sys.unraisablehook
+    # but not a signal in a destructor: catch_signals raises it again
+    sys.unraisablehook = lambda fault: None if isinstance(fault.exc_value, Ended) else show(fault)
     os.environ.setdefault(*ONE_BLAS_THREAD)  # numpy reads it when it is imported
     os.environ.setdefault(*SYSTEM_POOL)  # as pyarrow does this
     sys.setswitchinterval(TURN_SECONDS)
@@ -184,15 +189,10 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
             gc.set_threshold(*USUAL)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-            sys.unraisablehook = unraisable  # last: looking for garbage takes a while, in which signals come
+            sys.unraisablehook = show  # last: looking for garbage takes a while, in which signals come
     except Ended:  # behind the command's end
         code = _fail(prog, "interrupted", 130)
     sys.exit(code)
-
-
-def show_unless_ended(show: Callable) -> Callable:
-    """``show`` what cannot be raised, but not a signal in a destructor: ``catch_signals`` raises it again."""
-    return lambda unraisable: None if isinstance(unraisable.exc_value, Ended) else show(unraisable)
 
 
 def look_as_usual(phase: str, info: Mapping) -> None:
@@ -245,6 +245,94 @@ def _fail(prog: str, message: str, code: int) -> int:
     return code
 
 
+class OutputClosed(Exception):
+    """The reader of standard output has closed it."""
+
+
+class Nowhere(io.TextIOBase):
+    """In place of a standard stream that was closed before the command began: takes everything, keeps nothing."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+class Diagnostics:
+    """Standard error: what can't be written is dropped, for a lost line of progress must not end a training.
+
+    What is written may hold texts of files: control characters but line ends and tabs come out as escapes.
+    """
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __getattr__(self, name: str):
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        return self.draw(shown_lines(text))
+
+    def draw(self, text: str) -> int:
+        """Write what may move the cursor of a terminal."""
+        try:
+            return self.stream.write(text)
+        except OSError as error:
+            self.failed(error)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self.stream.flush()
+        except OSError as error:
+            self.failed(error)
+
+    def failed(self, error: OSError) -> None:
+        # what still lies in the stream's buffer goes there, so that Python's own flush at its end does not fail
+        with contextlib.suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.stream.fileno())
+            os.close(nowhere)
+
+
+class Results(Diagnostics):
+    """Standard output: raises OutputClosed where its reader is gone, and names itself in any other error."""
+
+    def failed(self, error: OSError) -> None:
+        super().failed(error)
+        if isinstance(error, BrokenPipeError):
+            raise OutputClosed from error
+        raise OSError(error.errno, error.strerror, "standard output") from error
+
+
+def is_closed(stream) -> bool:
+    """Whether a standard stream was closed before the command began (``>&-``)."""
+    return isinstance(getattr(stream, "stream", stream), Nowhere)
+
+
+@contextlib.contextmanager
+def standard_streams() -> Iterator[None]:
+    """While a command runs, ``sys.stdout`` and ``sys.stderr`` exist and fail as said above, and write an escape for a
+    character that their encoding lacks; who reads ``sys.stdin`` finds it None where it was closed."""
+    before = sys.stdout, sys.stderr
+    # numbers 0 to 2 are taken before a file of ours gets one, into which a library's messages would be written
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = Results(Nowhere() if sys.stdout is None else sys.stdout)
+    sys.stderr = Diagnostics(Nowhere() if sys.stderr is None else sys.stderr)
+    wrappers = [(stream, stream.errors) for stream in before if isinstance(stream, io.TextIOWrapper)]
+    for stream, _ in wrappers:
+        stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        for stream, errors in wrappers:
+            if not stream.closed:
+                stream.reconfigure(errors=errors)
+        sys.stdout, sys.stderr = before
+
+
 class Ended(KeyboardInterrupt):
     """By a signal.  Python notes a plain KeyboardInterrupt that passes through code made from text, such as that of a
     dataclass, and in the end kills itself by SIGINT, whatever the exit status."""
@@ -259,38 +347,26 @@ def catch_signals() -> Callable[[], bool]:
     once.  KeyboardInterrupt where one came before and was lost in a library's code."""
     if _signals_seen:
         raise Ended
-
-    def handler(number, frame) -> None:
-        _signals_seen.append(number)
-        if len(_signals_seen) > 1:
-            raise Ended
-
-    _handle(handler)
+    signals_interrupt(at=2)
     return lambda: bool(_signals_seen)
 
 
-def signals_interrupt() -> dict:
-    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, so that what is half written is removed, also where it is
-    the first process of a container, for which the system's own handling of them does nothing.  Returns the handlers
-    of before, by signal."""
+def signals_interrupt(at: int = 1) -> dict:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, the first or a later one of them, so that what is half
+    written is removed, also where it is the first process of a container, for which the system's own handling of them
+    does nothing.  Those that are ignored stay so, as nohup has SIGHUP be.  Returns the handlers of before, by signal;
+    only a program's main thread can set any."""
     _signals_seen.clear()
 
     def handler(number, frame) -> None:
         _signals_seen.append(number)
-        raise Ended
+        if len(_signals_seen) >= at:
+            raise Ended
 
-    return _handle(handler)
-
-
-def _handle(handler: Callable) -> dict:
-    """Set the handler of the signals that end a command, but those that are ignored, as nohup has SIGHUP be; returns
-    those of before.  Only a program's main thread can set any."""
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in ENDING:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                before[number] = signal.signal(number, handler)
-    return before
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    heeded = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]
+    return {number: signal.signal(number, handler) for number in heeded}
 
 
 def warn_of_memory(memory: int) -> None:

@@ -10,14 +10,13 @@ from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from blocksvm.base.errors import InputError, option_string
-from blocksvm.base.memory import SettingWithUnit, seconds_of
+from blocksvm.base.memory import DURATION, SettingWithUnit
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.cli.console import add_option
 from blocksvm.files.paths import is_url, location
-from blocksvm.formats import AUTO, FORMATS, settings_offered
+from blocksvm.formats import AUTO, FORMATS
 from blocksvm.training.run_settings import ROUNDING
 
 MOST_OTHERS = 5  # solvers and learners that a sentence names as those that accept an option
@@ -58,14 +57,14 @@ FORMAT_OF_MODEL = replace(FORMAT, help=FORMAT.help.replace("recognised by its na
 CHECKPOINT = (
     Setting("checkpoint", "save the state of the run to FILE at intervals and on Ctrl-C", None, str, metavar="FILE"),
     SettingWithUnit("checkpoint_seconds", "time between two saves (default 10m)", 600.0, above=0.0, metavar="S",
-                    parse=seconds_of),
+                    units=DURATION),
     Setting("resume", "continue from --checkpoint, if that file exists", False, bool),
 )  # fmt: skip
 CLUSTER = (
     Setting("cluster", "tcp://HOST:PORT of a Dask scheduler, or local:N", None, str, metavar="ADDRESS"),
     Setting("security", "files for TLS", None, str, metavar=("CA.pem", "CERT.pem", "KEY.pem"), many=3),
     SettingWithUnit("cluster_timeout", "how long to wait for an answer (default 15m)", None, above=0.0, metavar="S",
-                    parse=seconds_of),
+                    units=DURATION),
 )  # fmt: skip
 
 
@@ -151,31 +150,10 @@ def is_aside(path: str) -> bool:
     return name.startswith((".", "_", "#")) or name.endswith(("~", ".bak", ".tmp", ".swp", ".part", ".crdownload"))
 
 
-def chosen_in(options) -> dict:
-    """The settings of formats among parsed options, by name; None for one that was not given."""
-    return {name: getattr(options, name) for name in settings_offered(options.format).names()}
-
-
-def resumes(options, checkpoint: Path | None) -> bool:
-    """There is a checkpoint to go on from; says so where there is none yet."""
-    if options.resume and not checkpoint.exists():
-        if not options.quiet:
-            print(f"{checkpoint}: no checkpoint yet; starting afresh", file=sys.stderr)
-        return False
-    return options.resume
-
-
 def unlimited(options, status: str) -> bool:
     """No limit that was given has ended a run of this status above its tolerance."""
     limits = ("max_outer", "max_passes", "max_seconds")
     return status == ROUNDING or not any(getattr(options, name, None) for name in limits)
-
-
-def saved_in(checkpoint: Path | None) -> str:
-    """The end of the sentence on an interrupted run: where its state was saved, or would be."""
-    if checkpoint is None:
-        return "; nothing was saved (--checkpoint FILE saves the state)"
-    return f"; state saved in {checkpoint}, go on with --resume"
 
 
 def chosen_values(options, settings: Settings) -> dict:

@@ -40,7 +40,7 @@ def outputs_of(
 
 def print_results(options, lines: Sequence[str], to=None) -> None:
     """Print the lines on how a command ended to standard output, or to another stream; with ``--quiet`` the first."""
-    from blocksvm.cli.progress import wrap_text
+    from blocksvm.cli.texts import wrap_text
 
     to = to or sys.stdout
     if lines:

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import TooLittleMemory
 from blocksvm.base.threads import Threads
-from blocksvm.cli.options import cluster_of, resumes
+from blocksvm.cli.options import cluster_of
 from blocksvm.cli.train_table import TrainDisplay, train_summary
 from blocksvm.files.paths import Location, location, location_given
 from blocksvm.model.model_file import describe_model
@@ -45,9 +45,6 @@ class Session:
         self.cluster = cluster_of(options)
         self.end: dict = {}
 
-    def last_gap(self) -> float | None:
-        return self.end.get("rel_gap")
-
     def figures(self) -> dict:
         """The end of the run and the paths of its outputs, for ``--json``."""
         ended = {name: value for name, value in self.end.items() if name not in ENDS_BESIDES}
@@ -60,7 +57,11 @@ class Session:
             source = stack.enter_context(Store(options.store))
             valid = stack.enter_context(Store(options.valid)) if options.valid else None
             checkpoint = self.outputs.get("checkpoint")
-            resume = describe_checkpoint(checkpoint) if resumes(options, checkpoint) else None
+            resume = None
+            if options.resume and checkpoint.exists():
+                resume = describe_checkpoint(checkpoint)
+            elif options.resume and not options.quiet:
+                print(f"{checkpoint}: no checkpoint yet; starting afresh", file=sys.stderr)
             may = self.cluster is None and may_be_grouped(source, self.settings)
             if may and (must_be_grouped(source, self.settings) if resume is None else is_of_a_group(resume, source)):
                 return self._run_in_groups(source, resume, began)
@@ -80,8 +81,18 @@ class Session:
 
                 make = partial(cluster_loop, cluster=self.cluster)
             loop = self._loop(plan, writers, began, make, self.begin)
+
+            @cache
+            def trace() -> Trace:
+                """Opened at the first event, when no input can be refused any more."""
+                outer = resume and resume.progress["outer"] + (resume.progress.get("phase") in ("told", "at rest"))
+                overwrite = options.overwrite or options.resume
+                return stack.enter_context(
+                    closing(Trace(self.outputs["log"], outer, partial(print, file=sys.stderr), overwrite))
+                )
+
             if "log" in self.outputs:
-                writers.append(self._open_trace(stack, resume))
+                writers.append(lambda event: trace().write(event))
             writers.append(self._remember)
             with closing(display):
                 result = loop.run()
@@ -90,8 +101,7 @@ class Session:
             if options.calibrate and result.status != "interrupted":
                 calibration = self._calibrated(source)
                 if calibration is None:
-                    lines = ["interrupted while calibrating; no model was written"]
-                    return replace(result, status="interrupted"), lines
+                    return replace(result, status="interrupted"), []
                 lines.append(f"probabilities calibrated on rows held out: {calibration['kind']}")
             if result.status != "interrupted":
                 save_result(
@@ -175,23 +185,8 @@ class Session:
                 plan.solver.capabilities.require(capability, plan.solver.name, "drop_below")
         return plan
 
-    def _open_trace(self, stack: ExitStack, resume: CheckpointMeta | None):
-        """A writer of events that opens the trace at the first one, when no input can be refused any more."""
-        opened: list[Trace] = []
-
-        def write(event: dict) -> None:
-            if not opened:
-                outer = resume and resume.progress["outer"] + (resume.progress.get("phase") in ("told", "at rest"))
-                warn = partial(print, file=sys.stderr)
-                overwrite = self.options.overwrite or self.options.resume
-                opened.append(Trace(self.outputs["log"], outer, warn, overwrite))
-                stack.callback(opened[0].close)
-            opened[0].write(event)
-
-        return write
-
     def _calibrated(self, source: Store) -> dict | None:
-        from blocksvm.cli.progress import Line
+        from blocksvm.cli.texts import Line
         from blocksvm.validation.calibration import FOLDS, calibrated
 
         line = Line(sys.stderr, self.options.quiet)

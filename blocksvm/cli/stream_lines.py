@@ -1,8 +1,7 @@
 """The display of a stream: a line at doubling numbers of rows, and the whole at its end."""
 
 from blocksvm.base.settings import shown
-from blocksvm.cli.progress import wrap_text
-from blocksvm.cli.texts import counted, fitted, label, loss_text, megabytes, number_of, rmse
+from blocksvm.cli.texts import counted, fitted, label, loss_text, megabytes, number_of, rmse, wrap_text
 
 OF_EACH = ("mistakes", "squared_errors", "cumulative_cost")
 

@@ -3,8 +3,7 @@
 import math
 
 from blocksvm.base.settings import shown
-from blocksvm.cli.progress import Line, wrap_text
-from blocksvm.cli.texts import clock, counted, fitted, megabytes, number_of, rmse, sizes
+from blocksvm.cli.texts import Line, clock, counted, fitted, megabytes, number_of, rmse, sizes, wrap_text
 from blocksvm.model.events import Losses, RunEvent, optimality
 from blocksvm.problems.problem_settings import learns_together
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from blocksvm.base.memory import MEMORY, SettingWithUnit, seconds_of
+from blocksvm.base.memory import DURATION, MEMORY, SettingWithUnit
 from blocksvm.base.settings import SEED, Setting, Settings
 
 ROUNDING = "rounding"  # the status of a run that double precision lets certify no more
@@ -41,7 +41,7 @@ RUN_SETTINGS = Settings((
             metavar="N"),
     SettingWithUnit(
         "max_seconds", "time limit, e.g. 600 or 10m; where it ends a run depends on the machine (default: none)",
-        default=math.inf, above=0.0, infinite=True, metavar="S", parse=seconds_of,
+        default=math.inf, above=0.0, infinite=True, metavar="S", units=DURATION,
     ),
 ))  # fmt: skip
 LIMITS = ("memory", "tol", "max_outer", "max_passes", "max_seconds")  # may change when a run is resumed

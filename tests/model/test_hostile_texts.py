@@ -14,8 +14,8 @@ import blocksvm
 from blocksvm import predict, split, stream
 from blocksvm.base.errors import CONTROLS, InputError, printable, shown_lines
 from blocksvm.base.labels import label_text
-from blocksvm.cli.progress import Line
-from blocksvm.cli.standard import Diagnostics, Results
+from blocksvm.cli.console import Diagnostics, Results
+from blocksvm.cli.texts import Line
 from blocksvm.model.model_file import load_model
 
 EVIL = "a\x1b[31m\nb\r\u2028\x9b\u202ec"
