@@ -40,21 +40,22 @@ def label_text(label) -> str:
     return str(int(label)) if label.is_integer() and abs(label) < 1e15 else repr(label)
 
 
-def label_fault(labels: np.ndarray | list) -> tuple[int, str] | None:
+def label_fault(labels: "np.ndarray | list | CodedLabels") -> tuple[int, str] | None:
     """(row, sentence) of a label, as a batch or a caller in Python gives them, that can't be one; None: there is
     none."""
     if isinstance(labels, np.ndarray):
         infinite = np.isinf(labels)
         bad = labels[infinite.argmax()] if infinite.any() else None
         return None if bad is None else (int(infinite.argmax()), f"the label {bad} is not a finite number; {MENDED}")
-    for label in set(labels):
+    for row in labels.first_rows().tolist() if isinstance(labels, CodedLabels) else range(len(labels)):
+        label = labels[row]
         for member in label if isinstance(label, tuple) else (label,):
             if isinstance(member, str) and CONTROLS.search(member):
                 what = f"the label {member[:40]!r} has a line break or another control character in it, and "
-                return labels.index(label), what + "predictions are a label a line; take it out"
+                return row, what + "predictions are a label a line; take it out"
             # nan by itself says that a row has no label
             if isinstance(member, float) and (math.isinf(member) or (member != member and isinstance(label, tuple))):
-                return labels.index(label), f"the label {member} is not a finite number; {MENDED}"
+                return row, f"the label {member} is not a finite number; {MENDED}"
     return None
 
 
@@ -217,16 +218,13 @@ class Coding:
             if self.labels.kind == NUMBERS:
                 return self.labels.codes(stored)
             return np.full(len(stored), self.labels.unknown, np.int16)
-        return self._source_codes[np.where(np.isnan(stored), len(self.source_labels), stored).astype(np.int64)]
+        return self._source_codes[positions_of(stored)]
 
     def labels_of_rows(self, stored: np.ndarray) -> np.ndarray:
         """The user's labels of rows: float64 with nan, or an object array of strings or tuples with None."""
         if self.source_labels is None:
             return stored.astype(np.float64)
-        out = np.empty(len(stored), dtype=object)
-        for i in np.flatnonzero(~np.isnan(stored)).tolist():
-            out[i] = self.source_labels[int(stored[i])]
-        return out
+        return CodedLabels(positions_of(stored), self.source_labels).array()
 
 
 def positions_of(stored: np.ndarray) -> np.ndarray:
@@ -300,7 +298,7 @@ class RowError(InputError):
 class CodedLabels:
     """Labels of n rows that are words or sets: codes (n,) int32, positions in ``distinct``, -1 where a row has none."""
 
-    def __init__(self, codes: np.ndarray, distinct: list):
+    def __init__(self, codes: np.ndarray, distinct: Sequence):
         self.codes, self.distinct = codes, distinct
 
     @classmethod
@@ -438,7 +436,7 @@ def numbers_of(y: np.ndarray) -> np.ndarray:
     return exact(numbers, y, "give them as strings, as y.astype(str) does")
 
 
-def _refuse(labels: np.ndarray | list) -> None:
+def _refuse(labels: np.ndarray | CodedLabels) -> None:
     """InputError for the first label that is none."""
     fault = label_fault(labels)
     if fault is not None:
@@ -459,12 +457,12 @@ def _checked_set(label) -> tuple | None:
 
 def _by_position(labels: list) -> tuple[np.ndarray, tuple]:
     """``encode_labels`` of strings or tuples, None where a row has none."""
-    _refuse(labels)
-    table = LabelTable()
-    kept = table.keep(CodedLabels.of(labels))
+    coded, table = CodedLabels.of(labels), LabelTable()
+    _refuse(coded)
+    kept = table.keep(coded)
     known, new = table.sorted()
     assert known is not None and new is not None
-    return np.append(new, np.nan)[np.where(np.isnan(kept), -1, kept).astype(np.int64)], known
+    return np.append(new, np.nan)[positions_of(kept)], known
 
 
 def _encode_indicators(y: np.ndarray) -> tuple[np.ndarray, tuple]:

@@ -98,14 +98,6 @@ class RowBatch:
         labels = self.labels
         return int(np.count_nonzero(~np.isnan(labels) if isinstance(labels, np.ndarray) else labels.codes >= 0))
 
-    def label_fault(self) -> tuple[int, str] | None:
-        """(row, sentence) of a label that cannot be one."""
-        if isinstance(self.labels, np.ndarray):
-            return label_fault(self.labels)
-        rows = self.labels.first_rows().tolist()
-        fault = label_fault([self.labels[row] for row in rows])
-        return None if fault is None else (rows[fault[0]], fault[1])
-
 
 def shown_name(name: str) -> str:
     """An input's name in a sentence."""
@@ -141,7 +133,7 @@ class RecordCounter:
 
     def check_labels(self, batch: RowBatch) -> None:
         """Raise InputError for the first label that is not finite, or is no text of one line."""
-        fault = batch.label_fault()
+        fault = label_fault(batch.labels)
         if fault is not None:
             raise InputError(self.at(batch, int(batch.origin.records[fault[0]]), fault[1]))
 

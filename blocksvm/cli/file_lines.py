@@ -106,8 +106,7 @@ def model_lines(meta: ModelMeta, n_bytes: int) -> list[tuple[str, str | None]]:
         lines.append(("weights", f"{kept.n_weights:,} kept one by one{dropped}"))
     lines.append(("radius", None if meta.radius is None else f"{meta.radius:.6g}"))
     if (told := meta.progress) is not None:
-        figures = (told.rows, told.cumulative_loss, told.mistakes, told.squared_errors, told.cumulative_cost)
-        return [*lines, ("learned from", f"a stream of {rows(told.rows)}: {loss_text(*figures)}")]
+        return [*lines, ("learned from", f"a stream of {rows(told.rows)}: {loss_text(as_json(told))}")]
     if meta.status == "imported":
         return [*lines, ("trained by", meta.store)]
     certificate, calibration = meta.certificate, meta.calibration

@@ -1,21 +1,17 @@
 """The display of a stream: a line at doubling numbers of rows, and the whole at its end."""
 
-from blocksvm.base.settings import shown
-from blocksvm.cli.texts import counted, fitted, label, loss_text, megabytes, number_of, rmse, wrap_text
-
-OF_EACH = ("mistakes", "squared_errors", "cumulative_cost")
-
-
-def described(learner) -> str:
-    settings = shown(learner.runner.settings)
-    return f"{learner.name}{f' ({settings})' if settings else ''}"
-
-
-def errors(figures: dict) -> str:
-    """The share of mistakes of one of several learners, or its root mean squared error."""
-    if figures["mistakes"] is None:
-        return rmse(figures["squared_errors"], figures["rows"])
-    return f"{figures['mistakes'] / max(1, figures['rows']):.3%}"
+from blocksvm.cli.texts import (
+    counted,
+    described,
+    fitted,
+    label,
+    loss_text,
+    megabytes,
+    number_of,
+    rmse,
+    table_line,
+    wrap_text,
+)  # fmt: skip
 
 
 def seen(value, width: int) -> str:
@@ -31,7 +27,6 @@ class StreamDisplay:
     BEGIN, END = ("average", "since", "row"), ("label", "predicted")
     WIDTHS = {"average": 9, "since": 9, "row": 11, "mistakes": 11, "auc": 7, "log loss": 9, "rmse": 12, "cost": 9,
               "label": 7, "predicted": 10}  # fmt: skip
-
     FIRST, LEAST = 14, 12  # of several learners: the column of rows, a learner's least one
 
     def __init__(self, stream, quiet: bool):
@@ -40,6 +35,7 @@ class StreamDisplay:
         self.rows = 0
         self.loss = 0.0
         self.rows_before = self.nonzeros_before = 0  # of a stream that this one continues
+        self.widths: dict[str, int] = {}
 
     def _print(self, text: str) -> None:
         if not self.quiet:
@@ -52,7 +48,7 @@ class StreamDisplay:
         self.rows, self.loss = before.rows, before.cumulative_loss
         self.rows_before, self.nonzeros_before = before.rows, stream.nonzeros
         names = ", ".join("standard input" if name == "-" else name for name in inputs[:3])
-        learners = "; ".join(map(described, stream.learners))
+        learners = "; ".join(described(learner.name, learner.runner.settings) for learner in stream.learners)
         bits = stream.settings.bits
         features = "a table of ids that grows" if bits is None else f"ids hashed to {1 << bits:,} features"
         plan = ", ".join(f"{name} {megabytes(n)}" for name, n in stream.plan().items())
@@ -60,9 +56,12 @@ class StreamDisplay:
         self._print(f"memory at most {megabytes(stream.settings.memory)}: {plan}")
         if len(stream.learners) > 1:
             self._print(f"{'root mean squared error' if stream.targets.real else 'share of mistakes'} of each learner")
-            self._table("row", {learner.name: learner.name for learner in stream.learners})
-            return
-        self._print(self._line({name: name for name in (*self.BEGIN, *self._measures(before), *self.END)}))
+            of_learners = {learner.name: max(self.LEAST, len(learner.name)) for learner in stream.learners}
+            self.widths = {"row": self.FIRST} | of_learners
+        else:
+            names = (*self.BEGIN, *self._measures(before), *self.END)
+            self.widths = {name: self.WIDTHS[name] for name in names}
+        self._print(table_line({name: name for name in self.widths}, self.widths))
 
     def _measures(self, report) -> dict[str, str]:
         """The cells of a line between the losses and the last row, by heading."""
@@ -77,28 +76,22 @@ class StreamDisplay:
                 cells["log loss"] = "" if report.log_loss is None else fitted(report.log_loss, 9, 4)
         return cells
 
-    def _line(self, cells: dict[str, str]) -> str:
-        return " ".join(text.rjust(self.WIDTHS[name]) for name, text in cells.items())
-
-    def _table(self, first: str, cells: dict[str, str]) -> None:
-        """A row: a cell for each learner by its name."""
-        of_learners = (cell.rjust(max(self.LEAST, len(name))) for name, cell in cells.items())
-        self._print(" ".join((first.rjust(self.FIRST), *of_learners)))
-
     def show(self, report) -> None:
         if report.learners is not None:
-            self._table(counted(report.rows, self.FIRST), {name: errors(t) for name, t in report.learners.items()})
-            return
-        rows = report.rows - self.rows
-        since = (report.cumulative_loss - self.loss) / rows if rows else 0.0
-        self.rows, self.loss = report.rows, report.cumulative_loss
-        self._print(
-            self._line({
+            cells = {"row": counted(report.rows, self.FIRST)}
+            for name, one in report.learners.items():
+                share = None if one["mistakes"] is None else one["mistakes"] / max(1, one["rows"])
+                cells[name] = rmse(one["squared_errors"], one["rows"]) if share is None else f"{share:.3%}"
+        else:
+            rows = report.rows - self.rows
+            since = (report.cumulative_loss - self.loss) / rows if rows else 0.0
+            self.rows, self.loss = report.rows, report.cumulative_loss
+            cells = {
                 "average": fitted(report.cumulative_loss / max(1, report.rows), 9), "since": fitted(since, 9),
                 "row": counted(report.rows, 11), **self._measures(report), "label": seen(report.label, 7),
                 "predicted": seen(report.score, 9) if isinstance(report.score, str) else f"{report.score:.3g}",
-            })
-        )  # fmt: skip
+            }  # fmt: skip
+        self._print(table_line(cells, self.widths))
 
     def fault(self, sentence: str) -> None:
         self._print(f"skipped: {sentence}")
@@ -109,9 +102,7 @@ class StreamDisplay:
         seconds = max(report.seconds, 1e-9)
         pace = f" ({rows / seconds:,.0f} rows/s, {nonzeros / seconds / 1e6:.1f} M nonzeros/s)"
         of_all = f"of all {number_of(report.rows, 'row')}: " if self.rows_before else ""
-        loss = loss_text(
-            report.rows, report.cumulative_loss, report.mistakes, report.squared_errors, report.cumulative_cost
-        )
+        loss = loss_text(vars(report))
         if report.auc is not None:
             loss += f", auc {report.auc:.4f}, log loss {report.log_loss:.4g}"
         of_all += f"{stream.leading.name} leads, " if report.learners is not None else ""
@@ -122,8 +113,7 @@ class StreamDisplay:
         for number, of_pass in enumerate(report.passes or [], 1):
             if of_pass["rows"]:
                 seen_before = "" if number == 1 else ", of rows that were learned from before"
-                figures = loss_text(of_pass["rows"], of_pass["cumulative_loss"], *map(of_pass.get, OF_EACH))
-                lines.append(f"pass {number}: {figures}{seen_before}")
+                lines.append(f"pass {number}: {loss_text(of_pass)}{seen_before}")
         if stream.settings.query is not None:
             lines.append(f"labels asked for: {report.asked:,} ({report.asked / report.rows:.2%})")
         if stream.targets.unlabelled:

@@ -4,10 +4,12 @@ import math
 import os
 import textwrap
 import time
+from collections.abc import Mapping
 from functools import partial
 
 from blocksvm.base.errors import printable
 from blocksvm.base.labels import MANY, NUMBERS, SETS, label_text
+from blocksvm.base.settings import shown
 
 
 def fitted(value: float, width: int, decimals: int = 6) -> str:
@@ -25,6 +27,11 @@ def counted(n: int, width: int) -> str:
     """A whole number in no more than ``width`` characters (7 or more): with commas where they fit."""
     text = next((text for text in (f"{n:,}", str(n)) if len(text) <= width), "")
     return text or fitted(n, width)
+
+
+def table_line(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
+    """The cells by column, right-aligned; one that is missing is blank."""
+    return " ".join(cells.get(name, "").rjust(width) for name, width in widths.items())
 
 
 def aligned(rows: list[list[str]]) -> list[str]:
@@ -48,13 +55,19 @@ def rmse(squared_errors: float, rows: int) -> str:
     return f"{math.sqrt(max(0.0, squared_errors) / max(1, rows)):.6g}"
 
 
-def loss_text(
-    n: int, loss: float, mistakes: int | None, squared_errors: float | None, cost: float | None = None
-) -> str:
-    """The figures of a learner over n rows, a cumulative loss and mistakes, or squared errors where labels are
-    numbers; and the cost of its predictions, where they cost."""
-    wrong = f"mistakes {mistakes / n:.4%}" if squared_errors is None else f"rmse {rmse(squared_errors, n)}"
-    return f"average loss {loss / n:.6f}, {wrong}{'' if cost is None else f', average cost {cost / n:.6f}'}"
+def loss_text(figures: Mapping) -> str:
+    """Of a learner, by name: rows, cumulative_loss, mistakes, or squared_errors where labels are numbers; and
+    cumulative_cost, where predictions cost."""
+    n, squared_errors, cost = figures["rows"], figures.get("squared_errors"), figures.get("cumulative_cost")
+    wrong = f"mistakes {figures['mistakes'] / n:.4%}" if squared_errors is None else f"rmse {rmse(squared_errors, n)}"
+    of_cost = "" if cost is None else f", average cost {cost / n:.6f}"
+    return f"average loss {figures['cumulative_loss'] / n:.6f}, {wrong}{of_cost}"
+
+
+def described(name: str, settings: Mapping) -> str:
+    """A learner with those of its settings that are not off."""
+    texts = shown(settings)
+    return f"{name} ({texts})" if texts else name
 
 
 def clock(seconds: float | None) -> str:
@@ -100,12 +113,11 @@ def labels_line(meta) -> str:
         return f"more than 10,000 distinct {kind}{none}"
     if kind == NUMBERS and len(labels) > MANY:
         return f"{len(labels):,} distinct numbers from {label(labels[0][0])} to {label(labels[-1][0])}{none}"
-    shown = ", ".join(f"{label(value)} ({rows(count)})" for value, count in labels[:6]) or "none"
-    if kind == SETS:
-        shown = "sets: " + shown
+    first = ", ".join(f"{label(value)} ({rows(count)})" for value, count in labels[:6]) or "none"
+    sets = "sets: " if kind == SETS else ""
     more = f", and {len(labels) - 6} more" if len(labels) > 6 else ""
     note = "; training needs rows of a second class" if len(labels) == 1 and not missing else ""
-    return shown + more + none + note
+    return sets + first + more + none + note
 
 
 class Line:

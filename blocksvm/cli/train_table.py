@@ -2,8 +2,19 @@
 
 import math
 
-from blocksvm.base.settings import shown
-from blocksvm.cli.texts import Line, clock, counted, fitted, megabytes, number_of, rmse, sizes, wrap_text
+from blocksvm.cli.texts import (
+    Line,
+    clock,
+    counted,
+    described,
+    fitted,
+    megabytes,
+    number_of,
+    rmse,
+    sizes,
+    table_line,
+    wrap_text,
+)
 from blocksvm.model.events import Losses, RunEvent, optimality
 from blocksvm.problems.problem_settings import learns_together
 
@@ -12,6 +23,8 @@ WIDTHS = {
     "outer": 5, "epoch": 5, "seconds": 7, "primal": 12, "dual": 12, "gap": 8, "rows": 11, "loss": 10, "mistakes": 9,
     "rmse": 9, "cost": 10, "held-out": 8, "asked": 6, "set": 6, "read": 7, "left": 6,
 }  # fmt: skip
+MEANWHILE = {"visit": "outer iteration {outer}: block {visit} of {blocks}",
+             "certifying": "reading all rows once more, for the certificate"}  # fmt: skip
 AGREE = 2.0  # by no more than this factor may three estimates of the time left differ
 
 
@@ -26,7 +39,7 @@ class TrainDisplay:
         self.line = Line(stream, quiet or not stream.isatty())  # what is being done, below the rows
         self.close = self.line.close
         self.start: dict = {}
-        self.columns: list[str] = []  # from the first row on
+        self.columns: dict[str, int] = {}  # from the first row on
         self.gaps: list[tuple[float, float]] = []
         self.ends: list[float] = []  # when the gap will be reached, as foreseen at the last outer iterations
         self.first: tuple[int, float] | None = None  # the first outer iteration, and when it ended
@@ -39,10 +52,8 @@ class TrainDisplay:
         kind = event["event"]
         if kind in ("start", "resume"):
             self._start(event)
-        elif kind == "visit":
-            self.line.show(f"outer iteration {event['outer']}: block {event['visit']} of {event['blocks']}")
-        elif kind == "certifying":
-            self.line.show("reading all rows once more, for the certificate")
+        elif kind in MEANWHILE:
+            self.line.show(MEANWHILE[kind].format(**event))
         elif kind == "outer":
             self._outer(event)
 
@@ -50,8 +61,7 @@ class TrainDisplay:
         self.start = event
         plan = ", ".join(f"{name} {megabytes(n)}" for name, n in event["memory_plan"].items() if n >= 50_000)
         if event["learner_settings"] is not None:
-            settings = shown(event["learner_settings"])
-            method = f"{event['solver']}{f' ({settings})' if settings else ''}"
+            method = described(event["solver"], event["learner_settings"])
         else:
             weight = f"lambda {event['lam']:g}" if event["lam"] else f"C {event['C']:g}"
             what = f"{event['loss']} loss" if "loss" in event else f"{event['kernel']} kernel"
@@ -83,15 +93,14 @@ class TrainDisplay:
             row["held-out"] = f"{event['valid_rmse']:.5g}"
         row["left"] = clock(self._left(event))
         if not self.columns:
-            self.columns = [name for name in WIDTHS if row.get(name) or name == "left"]
+            self.columns = {name: width for name, width in WIDTHS.items() if row.get(name) or name == "left"}
             self._print({name: name for name in self.columns})
         self._print(row)
 
     def _epoch(self, event: dict) -> dict[str, str]:
         """An online learner's epoch: what it suffered in it, row by row, before it learned from each."""
-        now = {name: event.get(name) or 0 for name in self.before}
-        done = {name: now[name] - before for name, before in self.before.items()}
-        self.before = now
+        before, self.before = self.before, {name: event.get(name) or 0 for name in self.before}
+        done = {name: self.before[name] - value for name, value in before.items()}
         rows = max(1, done["rows"])
         row = {
             "epoch": str(event["outer"]),
@@ -144,22 +153,15 @@ class TrainDisplay:
         return min(limits) if limits else None
 
     def _print(self, row: dict[str, str]) -> None:
-        cells = [row.get(name, "").rjust(WIDTHS[name]) for name in self.columns]
         self.line.close()
-        print(" ".join(cells).rstrip(), file=self.stream, flush=True)
+        print(table_line(row, self.columns).rstrip(), file=self.stream, flush=True)
 
 
 def train_summary(result) -> list[str]:
-    ends = {
-        "converged": "converged",
-        "rounding": "ended by the rounding of double precision",
-        "max-outer": "ended by --max-outer",
-        "max-passes": "ended by --max-passes",
-        "max-seconds": "ended by --max-seconds",
-        "interrupted": "interrupted",
-    }
-    outer = f"{number_of(result.outer, 'outer iteration')}, {result.seconds:.1f}s"
-    certificate, end = result.certificate, f"{ends[result.status]} after {outer}"
+    ended = result.status if result.status in ("converged", "interrupted") else f"ended by --{result.status}"
+    ended = ended.replace("--rounding", "the rounding of double precision")
+    end = f"{ended} after {number_of(result.outer, 'outer iteration')}, {result.seconds:.1f}s"
+    certificate = result.certificate
     if certificate is None:
         return [end]
     lines = []

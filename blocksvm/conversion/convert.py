@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import RowError
+from blocksvm.base.labels import RowError, label_fault
 from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY, too_small
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
@@ -414,7 +414,7 @@ class _Split:
     def _spool(self, batches: Iterable[RowBatch], destinations: list[Destination]) -> None:
         """Read all batches, and send their rows to the shuffle of their store."""
         for batch in batches:
-            wrong = None if self.batches is None else batch.label_fault()  # text was looked at as it was read
+            wrong = None if self.batches is None else label_fault(batch.labels)  # text was looked at as it was read
             if wrong is not None:
                 raise InputError(f"row {self.rows + wrong[0]} of the batches: {wrong[1]}")
             try:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, NamedTuple
 
-from blocksvm.reporting.runs import TracedRun, thinned
+from blocksvm.reporting.runs import TracedRun
 
-MOST_POINTS = 300  # of a curve that are drawn
+MOST_POINTS = 300  # of a curve that are drawn, evenly spaced, and the last one
 COLUMNS = 3  # charts in a row
 COLOURS = ("#0969da", "#bc4c00", "#1a7f37", "#8250df", "#cf222e", "#1b7c83", "#7d4e00", "#bf3989")
 MARKERS = "osD^vPX*"
@@ -49,7 +49,8 @@ class Chart:
                     there = [point for point in points if None not in point and self._is_shown(*point[:2])]
                     label = ", ".join(filter(None, (run.name, name if len(records) > 1 else "", what)))
                     if there:
-                        yield Curve(k, label, list(thinned(there, MOST_POINTS)), second == 1)
+                        drawn = [*there[: -1 : -(-len(there) // MOST_POINTS)], there[-1]]
+                        yield Curve(k, label, drawn, second == 1)
 
     def _is_shown(self, x: float, y: float) -> bool:
         return ("x" not in self.log or x > 0.0) and ("y" not in self.log or y > 0.0)
@@ -86,7 +87,9 @@ def spent(run: TracedRun) -> dict[str, float]:
     return found | {"other": max(0.0, lasted - sum(list(found.values())[:3]))}
 
 
-def figure_of(runs: Sequence[TracedRun]):
+def draw(runs: Sequence[TracedRun], file: IO[bytes], kind: str) -> None:
+    """Write the charts as 'png', 'svg' or 'pdf'; equal runs give equal bytes."""
+    import matplotlib
     from matplotlib.figure import Figure
 
     drawn = charts_of(runs)
@@ -100,7 +103,9 @@ def figure_of(runs: Sequence[TracedRun]):
         _draw(figure.add_subplot(rows, columns, k + 1), chart, curves)
     if timed:
         _draw_seconds(figure.add_subplot(rows, columns, n), timed)
-    return figure
+    dated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with matplotlib.rc_context({"svg.hashsalt": "blocksvm"}):
+        figure.savefig(file, format=kind, dpi=130, metadata=dated[kind])
 
 
 def _literal(text: str) -> str:
@@ -149,13 +154,3 @@ def _draw_seconds(axes, runs: Sequence[TracedRun]) -> None:
     axes.set_ylim(len(runs), -1.5)  # with room for the legend
     axes.set(xlabel="seconds", title="where the time went")
     axes.legend(fontsize=8, loc="upper center", ncols=2)
-
-
-def draw(runs: Sequence[TracedRun], file: IO[bytes], kind: str) -> None:
-    """Write the charts as 'png', 'svg' or 'pdf'; equal runs give equal bytes."""
-    figure = figure_of(runs)
-    import matplotlib
-
-    dated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with matplotlib.rc_context({"svg.hashsalt": "blocksvm"}):
-        figure.savefig(file, format=kind, dpi=130, metadata=dated[kind])

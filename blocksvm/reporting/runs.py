@@ -1,7 +1,6 @@
 """Runs read from their traces: curves, seconds, passes, settings; all values checked, as traces are untrusted."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,12 +34,6 @@ class TracedRun:
     status: str | None = None
     seconds: float = 0.0
     gap: float | None = None
-
-
-def thinned(items: Sequence, most: int) -> tuple:
-    """At most some ``most`` items, evenly spaced, with the last one."""
-    step = -(-len(items) // most)
-    return tuple(items) if step <= 1 else (*items[:-1:step], items[-1])
 
 
 def load_runs(paths: list[Path]) -> list[TracedRun]:
