@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
     if not scorer.model.labels:
         raise InputError(f"{options.model}: predicts no classes, so no label is more or less sure; name another model")
     scorer.budget.reserve("the rows asked for", ROW_BYTES * options.n)
-    chosen, line, n_rows = SmallestMargins(options.n), Line(sys.stderr, options.quiet), 0
+    chosen, line, n_rows = SmallestMargins(options.n), Line(options.stderr), 0
     for scores in scorer.scores():
         missing = np.flatnonzero(~has_label(scores.labels))
         margins = margins_of(scores.values[missing], scorer.model.multilabel)

@@ -161,10 +161,9 @@ def validated(options, store, path: list[float], **more):
     from blocksvm.cli.texts import Line
     from blocksvm.validation.path import cross_validate
 
-    if not options.quiet:
-        print(f"{options.store}: {store.n_samples:,} rows, {store.n_features:,} features, "
-              f"{store.n_nonzeros:,} nonzeros; {options.folds} folds", file=sys.stderr)  # fmt: skip
-    line = Line(sys.stderr, options.quiet)
+    print(f"{options.store}: {store.n_samples:,} rows, {store.n_features:,} features, "
+          f"{store.n_nonzeros:,} nonzeros; {options.folds} folds", file=options.stderr)  # fmt: skip
+    line = Line(options.stderr)
     cv = cross_validate(
         store, path, options.folds, groups=options.groups, at_once=options.at_once, on_event=CvProgress(line).show,
         n_jobs=options.threads or -1, **more,

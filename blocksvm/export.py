@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run
@@ -39,9 +37,8 @@ def main(arguments: list[str]) -> int:
         options.model, options.output, options.format, names=options.names, overwrite=options.overwrite,
         memory=options.memory,
     )  # fmt: skip
-    if not options.quiet:
-        for note in notes:
-            print(f"note: {note}", file=sys.stderr)
+    for note in notes:
+        print(f"note: {note}", file=options.stderr)
     print(f"written to {options.output}")
     return 0
 

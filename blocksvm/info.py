@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from blocksvm.base.errors import InputError, printable
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run
@@ -70,7 +68,7 @@ def verify(path, kind: str, options) -> None:
         from blocksvm.cli.texts import Line
         from blocksvm.store.reader import Store
 
-        line = Line(sys.stderr, options.quiet)
+        line = Line(options.stderr)
 
         def show(done: int, total: int) -> None:
             line.show(f"verifying chunk {done:,} of {total:,}")

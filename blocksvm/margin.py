@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -63,10 +62,9 @@ def main(arguments: list[str]) -> int:
     from blocksvm.store.reader import Store
     from blocksvm.theory.margin import maximum_margin
 
-    line = Line(sys.stderr, options.quiet)
+    line = Line(options.stderr)
     with Store(options.store) as store, ExitStack() as stack:
-        if not options.quiet:
-            print(f"{options.store}: {sizes(store.n_samples, store.n_features, store.n_nonzeros)}", file=sys.stderr)
+        print(f"{options.store}: {sizes(store.n_samples, store.n_features, store.n_nonzeros)}", file=options.stderr)
         listed = None
         if options.support_vectors:
             file = stack.enter_context(written_text(outputs["support vectors"], options.overwrite))

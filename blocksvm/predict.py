@@ -97,16 +97,14 @@ def main(arguments: list[str]) -> int:
         return write_beside(options, description, link)
     output = predictions_of(options)
     scorer, pieces = scorer_for(options, description, link)
+    from blocksvm.cli.texts import megabytes
     from blocksvm.model.measures import measures_of
 
     measures = measures_of(scorer.model, link, scorer.budget)
-    if not options.quiet:
-        from blocksvm.cli.texts import megabytes
-
-        used, total = (megabytes(n) for n in (sum(scorer.budget.used.values()), options.memory))
-        print(f"{options.model}: {description.n_features:,} features; memory {used} of {total}", file=sys.stderr)
-        if scorer.note:
-            print(scorer.note, file=sys.stderr)
+    used, total = (megabytes(n) for n in (sum(scorer.budget.used.values()), options.memory))
+    print(f"{options.model}: {description.n_features:,} features; memory {used} of {total}", file=options.stderr)
+    if scorer.note:
+        print(scorer.note, file=options.stderr)
     write_predictions(options, output, pieces, scorer, measures, link if options.probabilities else None)
     written = [] if output is None else [f"{measures.rows:,} predictions in {output}"]
     last = "; ".join([*written, *columns_of(options, scorer.model)])
@@ -146,7 +144,7 @@ def write_beside(options, description, link) -> int:
             f"{options.input}: is a store, without the columns of its text; name a file for its predictions"
         )
     scorer.budget.take("output", OUTPUT_SHARE * options.memory)
-    measures, line = measures_of(scorer.model, link, scorer.budget), Line(sys.stderr, options.quiet)
+    measures, line = measures_of(scorer.model, link, scorer.budget), Line(options.stderr)
     if cluster is None:
         pieces = shards.score(scorer, results, measures)
     else:
@@ -213,7 +211,7 @@ def write_predictions(options, output, pieces: Iterator[Scores], scorer, measure
     from blocksvm.files.output import written_text
     from blocksvm.model.prediction_lines import label_lines, number_lines
 
-    line, model = Line(sys.stderr, options.quiet), scorer.model
+    line, model = Line(options.stderr), scorer.model
     with ExitStack() as stack:
         target = sys.stdout
         if output is not None:
@@ -236,14 +234,13 @@ def write_predictions(options, output, pieces: Iterator[Scores], scorer, measure
 def show(options, scorer, measures, figures: dict, last: list[str], results) -> None:
     """Print what was left out, or is not as it looks, and what the predictions are worth, or write this as ``--json``
     says, with more figures; where there is to be quiet, one line."""
-    if not options.quiet:
-        if scorer.empty:
-            print(f"{options.input}: {scorer.empty:,} blank line{'s' if scorer.empty > 1 else ''} or comments have no "
-                  "prediction: the predictions are those of the rows, in their order", file=sys.stderr)  # fmt: skip
-        for note in scorer.coverage.notes:
-            print(f"note: {note}", file=sys.stderr)
-        if scorer.coverage.warning():
-            print(scorer.coverage.warning(), file=sys.stderr)
+    if scorer.empty:
+        print(f"{options.input}: {scorer.empty:,} blank line{'s' if scorer.empty > 1 else ''} or comments have no "
+              "prediction: the predictions are those of the rows, in their order", file=options.stderr)  # fmt: skip
+    for note in scorer.coverage.notes:
+        print(f"note: {note}", file=options.stderr)
+    if scorer.coverage.warning():
+        print(scorer.coverage.warning(), file=options.stderr)
     figures = {"model": options.model, "input": options.input, "output": options.output} | figures
     if not emit_json(options, figures | measures.figures() | scorer.coverage.figures()):
         print_results(options, [*measures.sentences(), *last], results)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.cli.console import Parser, run, value_of
@@ -76,7 +74,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.store.reader import Store
     from blocksvm.theory.report import measure_regret
 
-    line = Line(sys.stderr, options.quiet)
+    line = Line(options.stderr)
     with Store(options.store) as store:
         report = measure_regret(
             store, options.learner, max_rows=options.max_rows, on_progress=line.show, order=options.order,

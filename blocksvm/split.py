@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import closing
 
 from blocksvm.base.errors import InputError
@@ -53,7 +52,7 @@ def parser(format_name: str | None = None) -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser(value_of(arguments, "--format")).parse_args(arguments)
-    options.inputs = files_named(options.inputs, options.quiet, options.format)
+    options.inputs = files_named(options.inputs, options.stderr, options.format)
 
     options.append |= options.append_once
     share, held_out = holdout_of(options)
@@ -66,7 +65,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.formats import said_of_columns
     from blocksvm.store.descriptions import as_json
 
-    with closing(SplitDisplay(sys.stderr, options.quiet)) as display:
+    with closing(SplitDisplay(options.stderr)) as display:
         if options.append:
             about, skipped = extend(options.inputs, options.store, settings, display.show, options.append_once)
         else:
@@ -79,11 +78,10 @@ def main(arguments: list[str]) -> int:
         if not unchanged:
             lines += split_summary(location(options.store), about, display.seconds)
         print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])
-    if not options.quiet:
-        if line := said_of_columns(about.recipe)[0]:
-            print_results(options, [line], sys.stderr)
-        for line in next_steps(options.store, about):
-            print(line, file=sys.stderr)
+    if line := said_of_columns(about.recipe)[0]:
+        print_results(options, [line], options.stderr)
+    for line in next_steps(options.store, about):
+        print(line, file=options.stderr)
     return 0
 
 

@@ -128,7 +128,7 @@ def main(arguments: list[str]) -> int:
         return 0
     learner, declared = learner_of(arguments)
     options = parser(learner, declared, value_of(arguments, "--format")).parse_args(arguments)
-    inputs = files_named(options.inputs, options.quiet, options.format) or ["-"]
+    inputs = files_named(options.inputs, options.stderr, options.format) or ["-"]
     check_options(options)
     outputs = checked_outputs(options, inputs)
     for name in inputs:
@@ -145,7 +145,7 @@ def main(arguments: list[str]) -> int:
     given = chosen_values(options, declared) | chosen_values(options, settings_offered(options.format))
     given |= {name: getattr(options, name) for name in OF_STREAM}
     given["n_jobs"] = n_threads(options.threads, spared=1)  # beside the threads that read and that learn
-    display = StreamDisplay(sys.stderr, options.quiet)
+    display = StreamDisplay(options.stderr)
     warn = partial(print, file=sys.stderr, flush=True)
     with ExitStack() as stack:
         files = StreamOutputs(outputs, options.overwrite, warn, stack)

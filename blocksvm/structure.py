@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 from blocksvm.base.errors import InputError
@@ -152,10 +151,9 @@ def fit(options, settings: dict, on: dict, learned):
     from blocksvm.structured.train import fit_structure
 
     structure = learned.structure
-    if not options.quiet:
-        print(f"{options.text}: {structure.n_examples:,} examples, {len(learned.feature_ids):,} features, "
-              f"{structure.n_weights:,} weights, {megabytes(structure.n_bytes)}", file=sys.stderr)  # fmt: skip
-    line = Line(sys.stderr, options.quiet)
+    print(f"{options.text}: {structure.n_examples:,} examples, {len(learned.feature_ids):,} features, "
+          f"{structure.n_weights:,} weights, {megabytes(structure.n_bytes)}", file=options.stderr)  # fmt: skip
+    line = Line(options.stderr)
 
     def show(number, report, seconds) -> None:
         line.show(f"epoch {number}: {report.mistakes:,} of {report.examples:,} wrong, loss {report.loss:g}, "

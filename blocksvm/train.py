@@ -1,6 +1,5 @@
 """blocksvm train: a store to a certified model, within a budget of memory."""
 
-import sys
 from textwrap import fill
 
 from blocksvm.base.errors import option_string
@@ -122,8 +121,9 @@ def main(arguments: list[str]) -> int:
         from blocksvm.training.checkpoint import is_result_of
 
         options.overwrite = is_result_of(location(options.model), location(options.checkpoint), settings)
-        if options.overwrite and not options.quiet:
-            print(f"{options.model}: is the model of this run, which had ended; it is written again", file=sys.stderr)
+        if options.overwrite:
+            print(f"{options.model}: is the model of this run, which had ended; it is written again",
+                  file=options.stderr)  # fmt: skip
     # the model that a run starts from may be replaced by its result
     inputs = [options.store, options.valid, options.prior]
     named = {"model": options.model, "checkpoint": options.checkpoint, "log": options.log}

@@ -85,7 +85,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args=None, namespace=None):
         """As argparse does it, options between the names; where there is ``--memory``, a warning if the machine has
-        less."""
+        less.  stderr: standard error, or nowhere with ``--quiet``."""
         args = list(sys.argv[1:] if args is None else args)
         end = args.index("--") if "--" in args else len(args)  # behind it are files, whatever their names begin with
         files = [f"./{name}" if name[:1] == "-" != name else name for name in args[end + 1 :]]
@@ -101,9 +101,11 @@ class Parser(argparse.ArgumentParser):
             value = getattr(parsed, setting.name)
             value = setting.default if value is None and defaults else setting.checked(value)
             setattr(parsed, setting.name, value)
-        show_with((lambda sentence: None) if parsed.quiet else partial(print, file=sys.stderr))
-        if hasattr(parsed, "memory") and not parsed.quiet:
-            warn_of_memory(self.memory.checked(self.memory.default if parsed.memory is None else parsed.memory))
+        parsed.stderr = Nowhere() if parsed.quiet else sys.stderr
+        show_with(partial(print, file=parsed.stderr))
+        if hasattr(parsed, "memory"):
+            memory = self.memory.checked(self.memory.default if parsed.memory is None else parsed.memory)
+            warn_of_memory(memory, parsed.stderr)
         return parsed
 
     def _check_known(self, arguments: Sequence[str]) -> None:
@@ -250,7 +252,7 @@ class OutputClosed(Exception):
 
 
 class Nowhere(io.TextIOBase):
-    """In place of a standard stream that was closed before the command began: takes everything, keeps nothing."""
+    """In place of a standard stream that was closed before the command began, or is not wanted: keeps nothing."""
 
     def write(self, text: str) -> int:
         return len(text)
@@ -369,8 +371,8 @@ def signals_interrupt(at: int = 1) -> dict:
     return {number: signal.signal(number, handler) for number in heeded}
 
 
-def warn_of_memory(memory: int) -> None:
-    """Say on standard error where the machine, or the memory cgroup of a container, has less than a command takes."""
+def warn_of_memory(memory: int, stderr) -> None:
+    """Say where the machine, or the memory cgroup of a container, has less than a command takes."""
     limit, what = memory_limit()
     if memory + BESIDES <= limit:
         return
@@ -379,5 +381,5 @@ def warn_of_memory(memory: int) -> None:
     print(
         f"warning: --memory {megabytes(memory)}, and some {megabytes(BESIDES)} for the program besides, are more than "
         f"{what} {megabytes(limit)}: the system may end this command without a word; {advice}",
-        file=sys.stderr,
+        file=stderr,
     )

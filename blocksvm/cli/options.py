@@ -89,10 +89,10 @@ def cluster_of(options):
     return Cluster(options.cluster, options.security, timeout, partial(print, file=sys.stderr, flush=True))
 
 
-def files_named(names: Sequence[str], quiet: bool = False, format_: str | None = None) -> list[str]:
+def files_named(names: Sequence[str], stderr, format_: str | None = None) -> list[str]:
     """The inputs that are meant, in the order of their names: of a pattern that the shell has left ('day-*.svm': of *
     and ? alone, since a name may well have brackets) all files that fit it, of a folder all files in it; without hidden
-    and temporary ones, which standard error tells; folders of the format ``folders`` are inputs themselves.  InputError
+    and temporary ones, which ``stderr`` tells; folders of the format ``folders`` are inputs themselves.  InputError
     where there are none, and where a folder has folders in it, whose rows would be lost."""
     paths: list[str] = []
     for name in names:
@@ -122,9 +122,9 @@ def files_named(names: Sequence[str], quiet: bool = False, format_: str | None =
         if not wanted:
             what = "the folder has no files" if folder else "no file fits"
             raise InputError(f"{name}: {what}{f' but {aside}; name those that are meant' if left_out else ''}")
-        if left_out and not quiet:
+        if left_out:
             first = os.path.basename(left_out[0])
-            print(f"{name}: {aside} left out ({first} first); name what is to be read", file=sys.stderr)
+            print(f"{name}: {aside} left out ({first} first); name what is to be read", file=stderr)
         paths += wanted
     return paths
 
@@ -141,7 +141,7 @@ def take_inputs(options) -> None:
     """Tell the output from the inputs, which are named by ``input`` in a sentence."""
     options.output = options.inputs.pop() if len(options.inputs) > 1 else None
     options.input = ", ".join(options.inputs)
-    options.inputs = files_named(options.inputs, options.quiet, options.format)
+    options.inputs = files_named(options.inputs, options.stderr, options.format)
 
 
 def is_aside(path: str) -> bool:

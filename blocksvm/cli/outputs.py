@@ -49,9 +49,8 @@ def print_results(options, lines: Sequence[str], to=None) -> None:
 
 def print_next(options, learned_from: Iterable[str]) -> None:
     """Say how the model predicts rows, in a file that is named as the first one of what it was learned from."""
-    if not options.quiet:
-        ending = re.search(r"\.\w+(\.(gz|bz2|xz|zst))?$", next(iter(learned_from), ""))
-        print(f"next: blocksvm predict {options.model} NEW{ending[0] if ending else '-TEXT'}", file=sys.stderr)
+    ending = re.search(r"\.\w+(\.(gz|bz2|xz|zst))?$", next(iter(learned_from), ""))
+    print(f"next: blocksvm predict {options.model} NEW{ending[0] if ending else '-TEXT'}", file=options.stderr)
 
 
 def print_written(options, outputs: Mapping[str | None, Location]) -> None:

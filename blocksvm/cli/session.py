@@ -60,8 +60,8 @@ class Session:
             resume = None
             if options.resume and checkpoint.exists():
                 resume = describe_checkpoint(checkpoint)
-            elif options.resume and not options.quiet:
-                print(f"{checkpoint}: no checkpoint yet; starting afresh", file=sys.stderr)
+            elif options.resume:
+                print(f"{checkpoint}: no checkpoint yet; starting afresh", file=options.stderr)
             may = self.cluster is None and may_be_grouped(source, self.settings)
             if may and (must_be_grouped(source, self.settings) if resume is None else is_of_a_group(resume, source)):
                 return self._run_in_groups(source, resume, began)
@@ -73,7 +73,7 @@ class Session:
                 return self._run_in_groups(source, None, began)
             if plan.held_out is not None:
                 self._note(plan.held_out.note)
-            display = TrainDisplay(sys.stderr, options.quiet)
+            display = TrainDisplay(options.stderr)
             writers = [display.show]
             make: Callable[..., OuterLoop] = OuterLoop
             if self.cluster is not None:
@@ -148,9 +148,8 @@ class Session:
             while (first := groups.first) < k:
                 plan = groups.next_plan(resume)
                 plan.share_work(Threads(options.threads))
-                display = TrainDisplay(sys.stderr, options.quiet)
-                if not options.quiet:
-                    print(f"classes {first + 1:,} to {first + plan.solver.n_vectors:,} of {k:,}", file=sys.stderr)
+                display = TrainDisplay(options.stderr)
+                print(f"classes {first + 1:,} to {first + plan.solver.n_vectors:,} of {k:,}", file=options.stderr)
                 begun = began if plan.resume else time.perf_counter() - groups.seconds
                 loop = self._loop(plan, [display.show, self._remember], begun)
                 with closing(display):
@@ -167,8 +166,8 @@ class Session:
         return result, lines + self._written()
 
     def _note(self, text: str | None) -> None:
-        if text and not self.options.quiet:
-            print(f"note: {text}", file=sys.stderr)
+        if text:
+            print(f"note: {text}", file=self.options.stderr)
 
     def _plan(self, source: Store, valid: Store | None, resume: CheckpointMeta | None) -> Plan:
         initial_models = InitialModels(source, self.continued, location_given(self.options.prior))
@@ -189,7 +188,7 @@ class Session:
         from blocksvm.cli.texts import Line
         from blocksvm.validation.calibration import FOLDS, calibrated
 
-        line = Line(sys.stderr, self.options.quiet)
+        line = Line(self.options.stderr)
 
         def show(event: dict) -> None:
             if event["event"] == "outer":

@@ -11,8 +11,8 @@ from blocksvm.store.descriptions import SourceMeta, StoreMeta
 class SplitDisplay:
     """Progress of a split: rows and megabytes a second, time left."""
 
-    def __init__(self, stream, quiet: bool):
-        self.line = Line(stream, quiet)
+    def __init__(self, stream):
+        self.line = Line(stream)
         self.close = self.line.close
         self.began = time.perf_counter()
         self.phase = ("", 0.0)  # and the seconds when it began

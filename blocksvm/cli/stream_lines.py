@@ -29,8 +29,8 @@ class StreamDisplay:
               "label": 7, "predicted": 10}  # fmt: skip
     FIRST, LEAST = 14, 12  # of several learners: the column of rows, a learner's least one
 
-    def __init__(self, stream, quiet: bool):
-        self.stream, self.quiet = stream, quiet
+    def __init__(self, stream):
+        self.stream = stream
         self.ranked = False
         self.rows = 0
         self.loss = 0.0
@@ -38,8 +38,7 @@ class StreamDisplay:
         self.widths: dict[str, int] = {}
 
     def _print(self, text: str) -> None:
-        if not self.quiet:
-            print(wrap_text(text, self.stream), file=self.stream, flush=True)
+        print(wrap_text(text, self.stream), file=self.stream, flush=True)
 
     def begin(self, inputs: list[str], stream) -> None:
         """Print the inputs, the learners, and the memory that they may take."""

@@ -123,18 +123,17 @@ def labels_line(meta) -> str:
 class Line:
     """One line of progress: rewritten in place on a terminal, printed now and then elsewhere."""
 
-    EVERY = 5.0  # seconds between lines that are not rewritten
-
-    def __init__(self, stream, quiet: bool):
-        self.stream, self.quiet = stream, quiet
-        self.write = getattr(stream, "draw", stream.write)
-        self.terminal = not quiet and stream.isatty()
+    def __init__(self, stream, every: float = 5.0):
+        """every: seconds between lines that are not rewritten."""
+        self.stream, self.write = stream, getattr(stream, "draw", stream.write)
+        self.terminal = stream.isatty()
+        self.every = 0.1 if self.terminal else every
         self.last = time.perf_counter()
         self.width = 0
 
     def show(self, text: str) -> None:
         now = time.perf_counter()
-        if self.quiet or now - self.last < (0.1 if self.terminal else self.EVERY):
+        if now - self.last < self.every:
             return
         self.last = now
         text = printable(text)

@@ -34,9 +34,9 @@ class TrainDisplay:
     Columns that have nothing to say at the first iteration are left out, as held-out accuracy without held-out rows.
     """
 
-    def __init__(self, stream, quiet: bool):
-        self.stream, self.quiet = stream, quiet
-        self.line = Line(stream, quiet or not stream.isatty())  # what is being done, below the rows
+    def __init__(self, stream):
+        self.stream = stream
+        self.line = Line(stream, every=math.inf)  # what is being done, below the rows
         self.close = self.line.close
         self.start: dict = {}
         self.columns: dict[str, int] = {}  # from the first row on
@@ -47,8 +47,6 @@ class TrainDisplay:
         self.before = dict.fromkeys(Losses.__annotations__, 0)
 
     def show(self, event: dict) -> None:
-        if self.quiet:
-            return
         kind = event["event"]
         if kind in ("start", "resume"):
             self._start(event)

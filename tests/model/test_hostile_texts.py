@@ -42,7 +42,7 @@ def test_streams_escape_what_is_not_theirs():
         stream.draw("\r\x1b[1m")
         assert inner.getvalue() == "row " + ESCAPED.replace(r"\n", "\n") + "\n\r\x1b[1m"
     inner = io.StringIO()
-    line = Line(Diagnostics(inner), quiet=False)
+    line = Line(Diagnostics(inner))
     line.terminal, line.last = True, -1e9
     line.show(f"row {EVIL}")
     line.close()
