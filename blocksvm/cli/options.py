@@ -89,7 +89,7 @@ def cluster_of(options):
     return Cluster(options.cluster, options.security, timeout, partial(print, file=sys.stderr, flush=True))
 
 
-def files_named(names: Sequence[str], stderr, format_: str | None = None) -> list[str]:
+def files_named(names: Sequence[str], stderr=None, format_: str | None = None) -> list[str]:
     """The inputs that are meant, in the order of their names: of a pattern that the shell has left ('day-*.svm': of *
     and ? alone, since a name may well have brackets) all files that fit it, of a folder all files in it; without hidden
     and temporary ones, which ``stderr`` tells; folders of the format ``folders`` are inputs themselves.  InputError
@@ -124,7 +124,7 @@ def files_named(names: Sequence[str], stderr, format_: str | None = None) -> lis
             raise InputError(f"{name}: {what}{f' but {aside}; name those that are meant' if left_out else ''}")
         if left_out:
             first = os.path.basename(left_out[0])
-            print(f"{name}: {aside} left out ({first} first); name what is to be read", file=stderr)
+            print(f"{name}: {aside} left out ({first} first); name what is to be read", file=stderr or sys.stderr)
         paths += wanted
     return paths
 

@@ -17,7 +17,7 @@ import stat
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -273,18 +273,27 @@ class Checked(io.BufferedWriter):
         return done
 
 
-def take_names(files: Sequence[NewFile]) -> None:
-    """Give finished files their names.  Where one fails, new ones before it are removed again."""
+@contextmanager
+def new_files(paths: Iterable[Location], overwrite: bool, temp: Path | None = None) -> Iterator[list[NewFile]]:
+    """Files to write to, which take their names together when the body ends well, and vanish when it does not."""
+    files: list[NewFile] = []
     taken: list[NewFile] = []
     try:
+        for path in paths:
+            files.append(NewFile(path, overwrite, temp))
+        yield files
+        for file in files:
+            file.finish()
         for file in files:
             file.take_name()
             taken.append(file)
     except BaseException:
-        for file in taken:
+        for file in taken:  # new ones are removed again
             with suppress(OSError, InputError):
                 if not file.overwrite:
                     file.path.unlink()
+        for file in files:
+            file.discard()
         raise
     for file in files:
         file.release()
@@ -317,16 +326,10 @@ def written_whole(path: Location, overwrite: bool = True) -> Iterator[IO[bytes]]
         with named_errors(path), open(path, "wb") as file:
             yield file
         return
-    new = NewFile(path, overwrite)
-    try:
+    with new_files([path], overwrite) as (new,):
         buffered = Checked(new, PIECE)
         yield buffered
         buffered.flush()
-        new.finish()
-        take_names([new])
-    except BaseException:
-        new.discard()
-        raise
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import h5py
 
-from blocksvm.files.output import NewFile, take_names
+from blocksvm.files.output import NewFile, new_files
 from blocksvm.files.paths import Location
 from blocksvm.store.hdf5_files import VERSIONS, write_text_attribute
 
@@ -39,29 +39,23 @@ def create_together(
     paths: Sequence[Location], kind: str, overwrite: bool = True, temp: Path | None = None
 ) -> Iterator[list[NewHdf5]]:
     """The same of several files, of which none takes its name before all are whole; temp: where objects are made."""
-    sinks: list[NewFile] = []
-    files: list[NewHdf5] = []
-    try:
-        for path in paths:
-            sinks.append(NewFile(path, overwrite, temp))
-            files.append(NewHdf5(sinks[-1]))
-            write_text_attribute(files[-1], "blocksvm", kind)
-            files[-1].attrs["format_version"] = VERSIONS[kind]
-        yield files
-        for file in files:
-            file.close()
-        for sink in sinks:
-            sink.finish()
-        take_names(sinks)
-    except BaseException as error:
-        failed = [sink.error for sink in sinks if sink.error is not None]
-        for sink in sinks:
-            sink.error = sink.error or error  # from now on nothing is written
-        for file in files:
-            with suppress(OSError, RuntimeError, ValueError):
+    with new_files(paths, overwrite, temp) as sinks:
+        files: list[NewHdf5] = []
+        try:
+            for sink in sinks:
+                files.append(NewHdf5(sink))
+                write_text_attribute(files[-1], "blocksvm", kind)
+                files[-1].attrs["format_version"] = VERSIONS[kind]
+            yield files
+            for file in files:
                 file.close()
-        for sink in sinks:
-            sink.discard()
-        if failed and error is not failed[0]:  # HDF5 stumbled over what was not written
-            raise failed[0] from error
-        raise
+        except BaseException as error:
+            failed = [sink.error for sink in sinks if sink.error is not None]
+            for sink in sinks:
+                sink.error = sink.error or error  # from now on nothing is written
+            for file in files:
+                with suppress(OSError, RuntimeError, ValueError):
+                    file.close()
+            if failed and error is not failed[0]:  # HDF5 stumbled over what was not written
+                raise failed[0] from error
+            raise

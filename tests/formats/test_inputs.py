@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from blocksvm import predict, split, stream, train
 from blocksvm.base.errors import InputError
 from blocksvm.cli.commands import module_of
-from blocksvm.cli.console import run
+from blocksvm.cli.console import Nowhere, run
 from blocksvm.cli.options import files_named
 
 ROWS = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(12))
@@ -48,7 +48,7 @@ def test_hidden_and_temporary_files_are_left_out_and_told(tmp_path, capsys, patt
     told = capsys.readouterr().err
     n = len(ASIDE) if not pattern else len([name for name in ASIDE if not name.startswith(".")])
     assert f"{given}: {n} hidden or temporary ones left out (" in told
-    assert files_named([given], quiet=True) and capsys.readouterr().err == ""
+    assert files_named([given], Nowhere()) and capsys.readouterr().err == ""
     assert files_named([str(rows / "_S*")]) == [str(rows / "_SUCCESS")]  # who names them means them
     assert files_named([str(rows / "a.svm~")]) == [str(rows / "a.svm~")]
 

@@ -150,7 +150,7 @@ def test_a_key_is_taken_character_by_character(server, key):
     with written_whole(path, overwrite=False) as file:
         file.write(b"rows")
     assert list(server.objects.data) == [f"bucket/{key}"]
-    assert files_named([str(path)], None) == [str(path)]
+    assert files_named([str(path)]) == [str(path)]
     with open_input(path) as file:
         assert file.read() == b"rows"
     path.unlink()
@@ -179,7 +179,7 @@ def test_a_bucket_and_a_pattern_are_not_objects(server):
             location(url).exists()
         assert str(refusal.value) == f"{url}: names no object; give one with its key, as {url.rstrip('/')}/rows.svm"
     with pytest.raises(InputError, match=r"^s3://bucket/\*.svm: no such object; patterns are for files of this"):
-        files_named(["s3://bucket/*.svm"], None)
+        files_named(["s3://bucket/*.svm"])
 
 
 def test_why_a_server_cannot_be_reached_is_told(server, monkeypatch):
