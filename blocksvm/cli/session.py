@@ -43,6 +43,13 @@ class Session:
         self.continued, self.begin = start
         self.settings, self.outputs, self.stop = settings, outputs, stop
         self.cluster = cluster_of(options)
+        self.make_plan: Callable[..., Plan] = Plan
+        self.make_loop: Callable[..., OuterLoop] = OuterLoop
+        if self.cluster is not None:
+            from blocksvm.cluster.loop import cluster_loop
+            from blocksvm.cluster.plan import ClusterPlan
+
+            self.make_plan, self.make_loop = ClusterPlan, partial(cluster_loop, cluster=self.cluster)
         self.end: dict = {}
 
     def figures(self) -> dict:
@@ -73,14 +80,6 @@ class Session:
                 return self._run_in_groups(source, None, began)
             if plan.held_out is not None:
                 self._note(plan.held_out.note)
-            display = TrainDisplay(options.stderr)
-            writers = [display.show]
-            make: Callable[..., OuterLoop] = OuterLoop
-            if self.cluster is not None:
-                from blocksvm.cluster.loop import cluster_loop
-
-                make = partial(cluster_loop, cluster=self.cluster)
-            loop = self._loop(plan, writers, began, make, self.begin)
 
             @cache
             def trace() -> Trace:
@@ -91,11 +90,8 @@ class Session:
                     closing(Trace(self.outputs["log"], outer, partial(print, file=sys.stderr), overwrite))
                 )
 
-            if "log" in self.outputs:
-                writers.append(lambda event: trace().write(event))
-            writers.append(self._remember)
-            with closing(display):
-                result = loop.run()
+            log = (lambda event: trace().write(event)) if "log" in self.outputs else None
+            loop, result = self._ran(plan, began, self.begin, log)
             lines = train_summary(result)
             calibration = None
             if options.calibrate and result.status != "interrupted":
@@ -111,12 +107,16 @@ class Session:
                 lines += self._written()
         return result, lines
 
-    def _loop(self, plan: Plan, writers: list, began: float, make=OuterLoop, warm_start=None) -> OuterLoop:
-        """The loop of a plan, whose events go to all ``writers``."""
-        watch, checkpoint = Watch(lambda event: [write(event) for write in writers], self.stop), None
+    def _ran(self, plan: Plan, began: float, warm_start=None, log=None) -> tuple[OuterLoop, Result]:
+        """The loop of a plan, and what came of it; log(event): besides the display."""
+        display, checkpoint = TrainDisplay(self.options.stderr), None
         if "checkpoint" in self.outputs:
             checkpoint = Checkpoint(self.outputs["checkpoint"], self.options.checkpoint_seconds)
-        return make(plan, watch, checkpoint=checkpoint, warm_start=warm_start, began=began)
+        writers = list(filter(None, (display.show, log, self._remember)))
+        watch = Watch(lambda event: [write(event) for write in writers], self.stop)
+        with closing(display):
+            loop = self.make_loop(plan, watch, checkpoint=checkpoint, warm_start=warm_start, began=began)
+            return loop, loop.run()
 
     def _written(self) -> list[str]:
         path, sparse = self.outputs["model"], describe_model(self.outputs["model"]).sparse
@@ -148,12 +148,9 @@ class Session:
             while (first := groups.first) < k:
                 plan = groups.next_plan(resume)
                 plan.share_work(Threads(options.threads))
-                display = TrainDisplay(options.stderr)
                 print(f"classes {first + 1:,} to {first + plan.solver.n_vectors:,} of {k:,}", file=options.stderr)
                 begun = began if plan.resume else time.perf_counter() - groups.seconds
-                loop = self._loop(plan, [display.show, self._remember], begun)
-                with closing(display):
-                    result = loop.run()
+                loop, result = self._ran(plan, begun)
                 if result.status == "interrupted":
                     return result, []
                 groups.add(plan, loop.state, result)
@@ -171,10 +168,7 @@ class Session:
 
     def _plan(self, source: Store, valid: Store | None, resume: CheckpointMeta | None) -> Plan:
         initial_models = InitialModels(source, self.continued, location_given(self.options.prior))
-        make: Callable[..., Plan] = Plan
-        if self.cluster is not None:
-            from blocksvm.cluster.plan import ClusterPlan as make
-        plan = make(source, self.settings, initial_models=initial_models, valid=valid, resume=resume)
+        plan = self.make_plan(source, self.settings, initial_models=initial_models, valid=valid, resume=resume)
         plan.share_work(Threads(self.options.threads))
         self._note(plan.remark())
         if plan.labels is not None:
