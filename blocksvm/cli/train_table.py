@@ -2,19 +2,7 @@
 
 import math
 
-from blocksvm.cli.texts import (
-    Line,
-    clock,
-    counted,
-    described,
-    fitted,
-    megabytes,
-    number_of,
-    rmse,
-    sizes,
-    table_line,
-    wrap_text,
-)
+from blocksvm.cli import texts
 from blocksvm.model.events import Losses, RunEvent, optimality
 from blocksvm.problems.problem_settings import learns_together
 
@@ -36,7 +24,7 @@ class TrainDisplay:
 
     def __init__(self, stream):
         self.stream = stream
-        self.line = Line(stream, every=math.inf)  # what is being done, below the rows
+        self.line = texts.Line(stream, every=math.inf)  # what is being done, below the rows
         self.close = self.line.close
         self.start: dict = {}
         self.columns: dict[str, int] = {}  # from the first row on
@@ -57,9 +45,10 @@ class TrainDisplay:
 
     def _start(self, event: dict) -> None:
         self.start = event
-        plan = ", ".join(f"{name} {megabytes(n)}" for name, n in event["memory_plan"].items() if n >= 50_000)
+        plan, total = event["memory_plan"], texts.megabytes(event["memory"])
+        parts = ", ".join(f"{name} {texts.megabytes(n)}" for name, n in plan.items() if n >= 50_000)
         if event["learner_settings"] is not None:
-            method = described(event["solver"], event["learner_settings"])
+            method = texts.described(event["solver"], event["learner_settings"])
         else:
             weight = f"lambda {event['lam']:g}" if event["lam"] else f"C {event['C']:g}"
             what = f"{event['loss']} loss" if "loss" in event else f"{event['kernel']} kernel"
@@ -69,9 +58,9 @@ class TrainDisplay:
                 rule = " together" if learns_together(event.get("multiclass")) else ", each against the others"
                 method += f"; {event['n_vectors']} classes{rule}"
         lines = [
-            f"{event['store']}: {sizes(event['n_samples'], event['n_features'], event['n_nonzeros'])}",
+            f"{event['store']}: {texts.sizes(event['n_samples'], event['n_features'], event['n_nonzeros'])}",
             f"{method}, seed {event['seed']}",
-            f"memory {megabytes(sum(event['memory_plan'].values()))} of {megabytes(event['memory'])}: {plan}",
+            f"memory {texts.megabytes(sum(plan.values()))} of {total}: {parts}",
             "all rows stay in memory"
             if event["resident"]
             else f"{event['blocks']} parts, screened by workers, {event['under_way']} at once"
@@ -80,16 +69,16 @@ class TrainDisplay:
         ]
         if event["event"] == "resume":
             lines.append(f"resuming at outer iteration {event['outer']}")
-        print(wrap_text("\n".join(lines), self.stream), file=self.stream)
+        print(texts.wrap_text("\n".join(lines), self.stream), file=self.stream)
 
     def _outer(self, event: dict) -> None:
         row = self._iteration(event) if self.start["learner_settings"] is None else self._epoch(event)
-        row["seconds"] = fitted(event["seconds"], 7, decimals=1)
+        row["seconds"] = texts.fitted(event["seconds"], 7, decimals=1)
         if event["valid_accuracy"] is not None:
             row["held-out"] = f"{event['valid_accuracy']:.4f}"
         elif event["valid_rmse"] is not None:
             row["held-out"] = f"{event['valid_rmse']:.5g}"
-        row["left"] = clock(self._left(event))
+        row["left"] = texts.clock(self._left(event))
         if not self.columns:
             self.columns = {name: width for name, width in WIDTHS.items() if row.get(name) or name == "left"}
             self._print({name: name for name in self.columns})
@@ -102,13 +91,13 @@ class TrainDisplay:
         rows = max(1, done["rows"])
         row = {
             "epoch": str(event["outer"]),
-            "rows": counted(done["rows"], WIDTHS["rows"]),
-            "loss": fitted(done["cumulative_loss"] / rows, WIDTHS["loss"]),
+            "rows": texts.counted(done["rows"], WIDTHS["rows"]),
+            "loss": texts.fitted(done["cumulative_loss"] / rows, WIDTHS["loss"]),
         }
         if event["mistakes"] is not None:
             row["mistakes"] = f"{done['mistakes'] / rows:.4%}"
         else:
-            row["rmse"] = rmse(done["squared_errors"], rows)
+            row["rmse"] = texts.rmse(done["squared_errors"], rows)
         if event.get("cumulative_cost") is not None:
             row["cost"] = f"{done['cumulative_cost'] / rows:.6f}"
         if self.start["learner_settings"].get("query") is not None:
@@ -128,7 +117,7 @@ class TrainDisplay:
             "dual": "" if dual is None else f"{mark}{dual:.6g}",
             "gap": "" if gap is None else f"{mark}{max(gap, 0.0):.1e}",
             "set": "" if event["set_rows"] is None else f"{event['set_rows'] / self.start['n_samples']:.1%}",
-            "read": megabytes(self.bytes_read),
+            "read": texts.megabytes(self.bytes_read),
         }
 
     def _left(self, event: dict) -> float | None:
@@ -152,13 +141,13 @@ class TrainDisplay:
 
     def _print(self, row: dict[str, str]) -> None:
         self.line.close()
-        print(table_line(row, self.columns).rstrip(), file=self.stream, flush=True)
+        print(texts.table_line(row, self.columns).rstrip(), file=self.stream, flush=True)
 
 
 def train_summary(result) -> list[str]:
     ended = result.status if result.status in ("converged", "interrupted") else f"ended by --{result.status}"
     ended = ended.replace("--rounding", "the rounding of double precision")
-    end = f"{ended} after {number_of(result.outer, 'outer iteration')}, {result.seconds:.1f}s"
+    end = f"{ended} after {texts.number_of(result.outer, 'outer iteration')}, {result.seconds:.1f}s"
     certificate = result.certificate
     if certificate is None:
         return [end]
