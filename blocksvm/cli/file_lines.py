@@ -4,23 +4,13 @@ from blocksvm.base.errors import printable
 from blocksvm.base.labels import listed
 from blocksvm.base.settings import shown
 from blocksvm.cli.texts import labels_line, loss_text, megabytes, number_of, rows
-from blocksvm.store.descriptions import (
-    CertificateMeta,
-    CheckpointMeta,
-    Description,
-    ModelMeta,
-    PlattMeta,
-    RunMeta,
-    StoreMeta,
-    StructureMeta,
-    as_json,
-)
+from blocksvm.store import descriptions
 from blocksvm.training.run_settings import FREE
 
 MOST_LABELS_SHOWN = 20
 
 
-def linear_lines(kind: str, meta: RunMeta, n_bytes: int) -> list[tuple[str, str | None]]:
+def linear_lines(kind: str, meta: descriptions.RunMeta, n_bytes: int) -> list[tuple[str, str | None]]:
     """The lines that a model and a checkpoint have in common: its method, and the settings that decided what it
     learned."""
     settings, run, bias = dict(meta.method.settings), meta.settings, meta.constant
@@ -38,11 +28,11 @@ def linear_lines(kind: str, meta: RunMeta, n_bytes: int) -> list[tuple[str, str 
         ("schedule", None if meta.method.learner else run.get("schedule")),
         ("seed", str(run.get("seed", 0))),
         ("features", f"{meta.n_features:,}"),
-        ("labels", labels_text(meta) if isinstance(meta, ModelMeta) else None),
+        ("labels", labels_text(meta) if isinstance(meta, descriptions.ModelMeta) else None),
     ]
 
 
-def labels_text(meta: ModelMeta) -> str:
+def labels_text(meta: descriptions.ModelMeta) -> str:
     """Of a model: its labels, the first of many."""
     labels = meta.labels
     if not labels:
@@ -52,7 +42,7 @@ def labels_text(meta: ModelMeta) -> str:
     return f"sets of {text}" if meta.multilabel else text
 
 
-def structure_lines(meta: StructureMeta, n_bytes: int) -> list[tuple[str, str | None]]:
+def structure_lines(meta: descriptions.StructureMeta, n_bytes: int) -> list[tuple[str, str | None]]:
     labels, certificate = meta.labels, meta.certificate
     gap = f"relative gap {certificate.rel_gap:.3e}, primal {certificate.primal:.10g}" if certificate else None
     return [
@@ -67,10 +57,10 @@ def structure_lines(meta: StructureMeta, n_bytes: int) -> list[tuple[str, str | 
     ]
 
 
-def store_lines(meta: StoreMeta, n_bytes: int) -> list[tuple[str, str | None]]:
+def store_lines(meta: descriptions.StoreMeta, n_bytes: int) -> list[tuple[str, str | None]]:
     nnz, steps = meta.n_nonzeros, meta.history
     text = sum(source.text_bytes for source in meta.sources)
-    names, settings = [source.name for source in meta.sources], as_json(meta.settings)
+    names, settings = [source.name for source in meta.sources], descriptions.as_json(meta.settings)
     changed = None
     if steps:
         times, added = "once" if len(steps) == 1 else f"{len(steps)} times", meta.n_samples - steps[0].n_samples
@@ -92,13 +82,13 @@ def store_lines(meta: StoreMeta, n_bytes: int) -> list[tuple[str, str | None]]:
     ]
 
 
-def checkpoint_lines(meta: CheckpointMeta, n_bytes: int) -> list[tuple[str, str | None]]:
+def checkpoint_lines(meta: descriptions.CheckpointMeta, n_bytes: int) -> list[tuple[str, str | None]]:
     progress = meta.progress
     position = f"outer iteration {progress['outer']}, {number_of(progress['visit'], 'block')} visited in it"
     return [*linear_lines("checkpoint", meta, n_bytes), ("position", position)]
 
 
-def model_lines(meta: ModelMeta, n_bytes: int) -> list[tuple[str, str | None]]:
+def model_lines(meta: descriptions.ModelMeta, n_bytes: int) -> list[tuple[str, str | None]]:
     """Of a linear model, or one with a kernel: how it was trained, and how well it fits."""
     lines = linear_lines("model", meta, n_bytes)
     if (kept := meta.sparse) is not None:
@@ -106,13 +96,13 @@ def model_lines(meta: ModelMeta, n_bytes: int) -> list[tuple[str, str | None]]:
         lines.append(("weights", f"{kept.n_weights:,} kept one by one{dropped}"))
     lines.append(("radius", None if meta.radius is None else f"{meta.radius:.6g}"))
     if (told := meta.progress) is not None:
-        return [*lines, ("learned from", f"a stream of {rows(told.rows)}: {loss_text(as_json(told))}")]
+        return [*lines, ("learned from", f"a stream of {rows(told.rows)}: {loss_text(descriptions.as_json(told))}")]
     if meta.status == "imported":
         return [*lines, ("trained by", meta.store)]
     certificate, calibration = meta.certificate, meta.calibration
     if certificate is None:
         return [*lines, ("certificate", "none: the run was interrupted"), ("ended", meta.status)]
-    kind = "platt" if isinstance(calibration, PlattMeta) else "isotonic"
+    kind = "platt" if isinstance(calibration, descriptions.PlattMeta) else "isotonic"
     accuracy, rmse, where = certificate.accuracy, certificate.rmse, "on the training rows"
     return [
         *lines,
@@ -126,7 +116,7 @@ def model_lines(meta: ModelMeta, n_bytes: int) -> list[tuple[str, str | None]]:
     ]
 
 
-def certificate_text(certificate: CertificateMeta) -> str:
+def certificate_text(certificate: descriptions.CertificateMeta) -> str:
     """The gap and the objectives, of several problems the largest gap."""
     gap = "none"
     if certificate.rel_gap is not None:
@@ -140,7 +130,7 @@ def certificate_text(certificate: CertificateMeta) -> str:
 LINES = {"store": store_lines, "structure": structure_lines, "checkpoint": checkpoint_lines, "model": model_lines}
 
 
-def description_lines(kind: str, meta: Description, n_bytes: int) -> list[tuple[str, str]]:
+def description_lines(kind: str, meta: descriptions.Description, n_bytes: int) -> list[tuple[str, str]]:
     """(name, value) lines of a file of this kind."""
     return [(name, value) for name, value in LINES[kind](meta, n_bytes) if value is not None]
 
@@ -166,6 +156,6 @@ def quoted_name(name: str) -> str:
     return repr(shown) if shown != shown.strip() else shown
 
 
-def all_settings(meta: RunMeta) -> dict:
+def all_settings(meta: descriptions.RunMeta) -> dict:
     """The settings of a model or checkpoint by name: those of the run, and those that its solver has of its own."""
     return {"solver": meta.method.name, **meta.method.settings, **meta.settings}
