@@ -17,8 +17,7 @@ NO_VALUE = object()
 
 
 class Bytes(int):
-    """A size in bytes, which a sentence shows as its caller writes it: '12.3MB' on the command line, '12_300_000' in
-    Python."""
+    """A size in bytes, as its caller writes it in a sentence: '12.3MB' on a command line, '12_300_000' in Python."""
 
 
 # what moves a cursor, breaks a line, turns the order of letters or is no character at all; a tab is harmless
@@ -38,8 +37,7 @@ def shown_lines(text: str) -> str:
 
 
 class InputError(ValueError):
-    """A user's input is wrong: the message is one sentence with what, where, and what to do; control characters of what
-    it quotes are shown as escapes."""
+    """A user's input is wrong: a sentence of what, where, and what to do; control characters come out as escapes."""
 
     def __init__(self, message: str):
         super().__init__(shown_lines(message))

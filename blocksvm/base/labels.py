@@ -41,8 +41,7 @@ def label_text(label) -> str:
 
 
 def label_fault(labels: "np.ndarray | list | CodedLabels") -> tuple[int, str] | None:
-    """(row, sentence) of a label, as a batch or a caller in Python gives them, that can't be one; None: there is
-    none."""
+    """(row, sentence) of the first that can't be a label, as a batch or a caller in Python gives them; or None."""
     if isinstance(labels, np.ndarray):
         infinite = np.isinf(labels)
         bad = labels[infinite.argmax()] if infinite.any() else None
@@ -153,8 +152,7 @@ def members_of(counts: list[tuple] | None) -> tuple:
 
 
 def labels_of(counts: list[tuple] | None) -> Labels | None:
-    """The labels that were counted, where they make classes: two or more, but not a number of its own for each row,
-    and not sets."""
+    """The labels that were counted, where they make classes: two or more, no sets, not one of its own for each row."""
     if counts is None or len(counts) < 2 or kind_of(counts[0][0]) == SETS:
         return None
     return Labels(tuple(label for label, _ in counts))
@@ -378,8 +376,7 @@ class LabelTable:
         return self.position[label]
 
     def sorted(self) -> tuple[tuple | None, np.ndarray | None]:
-        """(the labels rising, for each position of before its position among them), or (None, None): the labels are
-        numbers."""
+        """(the labels rising, for each position of before its position among them), of numbers (None, None)."""
         if self.kind in (None, NUMBERS):
             return None, None
         labels = tuple(sorted(self.position))
@@ -425,8 +422,7 @@ def encode_labels(y, n: int) -> tuple[np.ndarray, tuple | None]:
 
 
 def numbers_of(y: np.ndarray) -> np.ndarray:
-    """Labels (n,) of any type as float64; InputError for what are no real numbers, and for whole ones that become
-    another one."""
+    """Labels (n,) of any type as float64; InputError for no real numbers, and whole ones that become another one."""
     try:
         if y.dtype.kind == "c" or any(isinstance(one, complex) for one in (y.tolist() if y.dtype == object else ())):
             raise TypeError

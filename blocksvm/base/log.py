@@ -1,5 +1,4 @@
-"""The logger ``blocksvm``, INFO for progress, WARNING for remarks, whose one handler does nothing; and what is said
-once in a process."""
+"""The logger ``blocksvm``, INFO for progress, WARNING for remarks; and what is said once in a process."""
 
 import logging
 import warnings

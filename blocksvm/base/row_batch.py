@@ -75,8 +75,7 @@ class RowBatch:
         return len(self.indptr) - 1
 
     def until(self, row: int, wrong: str) -> Self:
-        """The rows before ``row``, of which ``wrong`` is the fault; all of them, with theirs, where that is their
-        number."""
+        """The rows before ``row``, whose fault is ``wrong``; where that is their number all of them, with theirs."""
         if row == len(self):
             return self
         end, names, records = int(self.indptr[row]), self.names, self.origin.records

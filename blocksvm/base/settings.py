@@ -119,8 +119,7 @@ SEED = Setting("seed", "seed of all random orders", default=0, kind=int, least=0
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings that something takes, in the order of their help; exclusive: pairs that say the same thing,
-    of which the one that was given counts."""
+    """What something takes, in the order of its help; exclusive: pairs that say the same thing, one of which counts."""
 
     declared: tuple[Setting, ...] = field(default=())
     exclusive: tuple[tuple[str, str], ...] = ()
@@ -153,11 +152,8 @@ class Settings:
         return Settings(tuple(setting for setting in self.declared if setting.name in names), self.exclusive)
 
     def checked(self, values: Mapping, owner: str) -> dict:
-        """The settings that have a value (name -> value, None for what has none), each in its kind.
-
-        Raises InputError, in its caller's words, for a setting that ``owner`` does not take and for a value out of
-        range.
-        """
+        """The settings that have a value (name -> value, None for what has none), each in its kind; InputError for one
+        that ``owner`` does not take, and for a value out of range."""
         checked = {}
         for name, value in values.items():
             if value is None:
@@ -172,10 +168,8 @@ class Settings:
         return checked
 
     def resolve(self, values: Mapping, owner: str, known: Mapping = {}) -> dict:
-        """Every setting's value: as given, else as ``known`` from the data, else its default.
-
-        Raises InputError as ``checked`` does, and for a setting that is missing.
-        """
+        """Every setting's value: as given, else as ``known`` from the data, else its default; InputError as
+        ``checked`` raises it, and for a setting that is missing."""
         values = self.checked(values, owner)
         replaced = {one if other in values else other for one, other in self.exclusive if {one, other} & set(values)}
         resolved = {}

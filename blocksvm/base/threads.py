@@ -65,8 +65,7 @@ ALONE = Threads()  # the thread that calls, and no other
 
 
 def slices(ends: np.ndarray, each: int) -> list[slice]:
-    """Slices of rows of about ``each`` nonzeros, or a longer row; ends (n + 1,): nonzeros up to each row, from its
-    first entry on."""
+    """Slices of rows of about ``each`` nonzeros, or a longer row; ends (n + 1,): nonzeros up to each row."""
     inner = np.searchsorted(ends, np.arange(int(ends[0]) + each, int(ends[-1]), each))
     bounds = np.unique([0, *inner.tolist(), len(ends) - 1]).tolist()
     return [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]

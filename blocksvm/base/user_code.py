@@ -80,8 +80,7 @@ def not_trusted(location: str, setting: str, file) -> InputError:
 
 
 def imported(location: str, setting: str):
-    """The object of a location that the user has named.  Raises InputError where only a file names it, and ImportError,
-    with the reason, where there is none."""
+    """The object of a location; InputError where only a file names it, ImportError, with why, where there is none."""
     require_named(location, setting)
     return object_at(location)
 

@@ -30,8 +30,7 @@ def side_by_side(k: int, n_entries: int) -> np.ndarray:
 
 
 def together(w: np.ndarray) -> np.ndarray | None:
-    """(n_entries, width) of vectors w (k, n_entries) that lie side by side: all that ``side_by_side`` made, the first
-    one first.  None where they do not lie so."""
+    """(n_entries, width) of vectors w (k, n_entries) as ``side_by_side`` made them, all of them; else None."""
     k, n_entries = w.shape
     width = width_of(k)
     if k == 1 or w.dtype != np.float64 or w.strides != (8, 8 * width):

@@ -17,15 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from blocksvm import __version__
-from blocksvm.base.errors import (
-    InputError,
-    nearest,
-    one_of,
-    option_string,
-    shown_lines,
-    system_sentence,
-    use_option_names,
-)
+from blocksvm.base import errors
 from blocksvm.base.log import show_with
 from blocksvm.base.memory import BESIDES, MEMORY, megabytes, memory_limit
 from blocksvm.base.settings import Setting
@@ -115,23 +107,23 @@ class Parser(argparse.ArgumentParser):
             flag = text.partition("=")[0] if text.startswith("--") else text[:2]
             if text[:1] == "-" != text and not NEGATIVE.match(text) and flag not in self._option_string_actions:
                 names = {name.lstrip("-").lower(): name for name in self._option_string_actions}
-                close = nearest(flag.lstrip("-").lower(), names)
+                close = errors.nearest(flag.lstrip("-").lower(), names)
                 meant = f"did you mean {names[close]}?" if close else f"{self.prog} --help lists those that there are"
                 answer = FOREIGN_OPTIONS.get(flag) or FOREIGN_OPTIONS.get("--" + flag[2:].replace("-", "_"))
                 faults[flag] = self.refusal(flag) or f"{flag}: no such option here; {answer or meant}"
         if faults:
-            raise InputError("; ".join(faults.values()))
+            raise errors.InputError("; ".join(faults.values()))
 
     def _check_value(self, action, value):
         """Of arguments alone: the values of options are checked as settings, and offered by completion."""
         if action.choices is not None and not action.option_strings and value not in action.choices:
-            choices = one_of(str(value), map(str, action.choices))
+            choices = errors.one_of(str(value), map(str, action.choices))
             raise argparse.ArgumentError(action, f"invalid choice: '{value}'; {choices}")
 
 
 def add_option(group, setting: Setting, **more) -> None:
     """Add a setting as an option, None where it is not given, to a parser of argparse's or a group of one."""
-    flags = [option_string(setting.name), *([setting.also] if setting.also else [])]
+    flags = [errors.option_string(setting.name), *([setting.also] if setting.also else [])]
     more |= {"dest": setting.name, "default": None, "help": setting.described().replace("%", "%%")}
     if setting.kind is bool:
         group.add_argument(*flags, action="store_true", **more)
@@ -166,11 +158,10 @@ class Interrupted(Exception):
 
 
 def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = None) -> None:
-    """Run a command and exit: 0 done, 3 not converged, 2 wrong input, 130 interrupted, 1 anything
-    else."""
+    """Run a command and exit: 0 done, 3 not converged, 2 wrong input, 130 interrupted, 1 anything else."""
     name = getattr(main.__globals__["__spec__"], "name", "commands")  # of the module, also where that is __main__
     prog = f"blocksvm {name.rpartition('.')[2]}".removesuffix(" commands")
-    before, turns, handlers = use_option_names(True), sys.getswitchinterval(), signals_interrupt()
+    before, turns, handlers = errors.use_option_names(True), sys.getswitchinterval(), signals_interrupt()
     show = sys.unraisablehook
     # but not a signal in a destructor: catch_signals raises it again
     sys.unraisablehook = lambda fault: None if isinstance(fault.exc_value, Ended) else show(fault)
@@ -184,7 +175,7 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
             with no_user_locations(), standard_streams(), one_run() as files:
                 code = _exit_code(main, prog, files.written, sys.argv[1:] if arguments is None else arguments)
         finally:
-            use_option_names(before)
+            errors.use_option_names(before)
             show_with(None)
             sys.setswitchinterval(turns)
             gc.callbacks.remove(look_as_usual)
@@ -208,7 +199,7 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequ
         code = main(arguments_without_secrets(arguments)) or 0
         sys.stdout.flush()
         return code
-    except InputError as error:
+    except errors.InputError as error:
         return _fail(prog, str(error) + _besides(written, str(error)), 2)
     except (KeyboardInterrupt, Interrupted) as error:
         return _fail(prog, str(error) or "interrupted", 130)
@@ -228,7 +219,7 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequ
     except MemoryError:
         return _fail(prog, "the machine has no more memory; lower --memory", 1)
     except OSError as error:
-        text, code = system_sentence(error)
+        text, code = errors.system_sentence(error)
         return _fail(prog, text + _besides(written, text), code)
 
 
@@ -271,7 +262,7 @@ class Diagnostics:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
-        return self.draw(shown_lines(text))
+        return self.draw(errors.shown_lines(text))
 
     def draw(self, text: str) -> int:
         """Write what may move the cursor of a terminal."""

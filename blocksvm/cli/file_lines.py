@@ -11,8 +11,7 @@ MOST_LABELS_SHOWN = 20
 
 
 def linear_lines(kind: str, meta: descriptions.RunMeta, n_bytes: int) -> list[tuple[str, str | None]]:
-    """The lines that a model and a checkpoint have in common: its method, and the settings that decided what it
-    learned."""
+    """What a model and a checkpoint have in common: the method, and the settings that decided what was learned."""
     settings, run, bias = dict(meta.method.settings), meta.settings, meta.constant
     weights = settings.pop("class_weight", None)
     if isinstance(weights, dict):

@@ -1,5 +1,4 @@
-"""One training run as the command makes it: files opened, the trace written, the run resumed, the model
-saved."""
+"""One training run as the command makes it: files opened, the trace written, the run resumed, the model saved."""
 
 import sys
 import time

@@ -92,8 +92,7 @@ class InputFile(io.FileIO):
 
 
 def raise_system_error(error: BaseException, name: str) -> None:
-    """Raise the error of the system, with the file's name, that a library has met behind what it raised; nothing where
-    there is none."""
+    """Raise the error of the system behind what a library raised, if there is one, with the file's name."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno is not None:
@@ -102,8 +101,7 @@ def raise_system_error(error: BaseException, name: str) -> None:
 
 
 def open_input(path: str | Location) -> io.BufferedReader:
-    """A file, or an object, opened for reading bytes; OSError where it cannot be, InputError where the run met another
-    one."""
+    """A file or an object, to read bytes from; OSError where it cannot be, InputError where the run met another one."""
     where = location(path)
     if isinstance(where, ObjectUrl):
         from blocksvm.files.remote import ObjectFile

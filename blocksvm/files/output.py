@@ -40,8 +40,7 @@ UPLOAD_SHARE = 1 / 20  # of the time, at most, that a text which grows is upload
 def check_outputs(
     outputs: Mapping[str | None, Location], overwrite: bool, inputs: Iterable[Location], resumed=False
 ) -> None:
-    """``check_output`` of several by their kinds, none of which may be another, or an input; resumed: checkpoints and
-    traces are continued."""
+    """``check_output`` by kinds, of which none may be another, or an input; resumed: checkpoints and traces go on."""
     for kind, path in outputs.items():
         continued = resumed and kind in ("checkpoint", "log")
         check_output(path, overwrite or continued, kind)
@@ -60,8 +59,7 @@ def check_outputs(
 def check_output(path: Location, overwrite: bool, kind: str | None = None) -> None:
     """Refuse an output that cannot be written, or that exists and may not be replaced, before any work is done.
 
-    kind: what will be written.  Text may also go to a pipe, a terminal or a device such as /dev/null, which is written
-    into.
+    kind: what will be written.  Text may also go into a pipe, a terminal or a device such as /dev/null.
     """
     if len(os.fsencode(path.name)) > LONGEST_NAME:
         raise InputError(f"{path}: the name is too long; choose one of at most {LONGEST_NAME} bytes")
@@ -116,8 +114,7 @@ def temporary_folder(path: Location, temp: Path | None = None) -> Path:
 
 
 def _locked(path: Path, output: Location) -> int:
-    """A descriptor of the file at ``path``, made or emptied, locked until it and its duplicates are closed; InputError
-    where another run holds it."""
+    """A descriptor of the file at ``path``, made or emptied, and locked; InputError where another run holds it."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
