@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 from inspect import signature
 
-from blocksvm.base.errors import InputError, option_string
+from blocksvm.base.errors import option_string, require_library
 from blocksvm.cli.commands import COMMANDS, module_of
 from blocksvm.cli.console import Parser, run
 
@@ -63,10 +63,9 @@ def commands() -> argparse.ArgumentParser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    try:
-        import shtab
-    except ImportError:
-        raise InputError("completion needs shtab; install it with pip install shtab") from None
+    require_library("shtab", "completion")
+    import shtab
+
     print(shtab.complete(commands(), options.shell), end="")
     return 0
 

@@ -392,8 +392,8 @@ def encode_labels(y, n: int) -> tuple[np.ndarray, tuple | None]:
     """(float64 (n,) that a source stores of n labels from Python, its table of labels or None).
 
     y: real numbers, booleans or strings, nan or None where a row has none; or sets (also as tuples, lists or
-    frozensets) of numbers or of strings, None where a row has not even an empty one; or an array (n, k) of 0 and 1.
-    Raises InputError for anything else."""
+    frozensets) of numbers or of strings, None where a row has not even an empty one; or an array (n, k) of 0 and 1,
+    whose columns are the labels 0 .. k - 1.  Raises InputError for anything else."""
     if hasattr(y, "to_numpy") and np.asarray(y).dtype == object:  # pandas.NA is missing
         y = y.to_numpy(dtype=object, na_value=None)
     if not isinstance(y, np.ndarray) or y.dtype == object:
@@ -406,7 +406,9 @@ def encode_labels(y, n: int) -> tuple[np.ndarray, tuple | None]:
     if y.shape == (n, 1):  # a column of labels; which rows have the only one of one label, says nothing
         y = y[:, 0]
     if y.ndim == 2 and len(y) == n and np.isin(y, (0, 1)).all():
-        return _encode_indicators(y)
+        rows, position = np.unique(y.astype(bool), axis=0, return_inverse=True)
+        sets, table = _by_position([tuple(np.flatnonzero(row).astype(np.float64).tolist()) for row in rows])
+        return sets[position.reshape(-1)], table
     if y.shape != (n,):
         raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
     labels = y.tolist() if y.dtype.kind not in "biuf" else []
@@ -459,13 +461,6 @@ def _by_position(labels: list) -> tuple[np.ndarray, tuple]:
     known, new = table.sorted()
     assert known is not None and new is not None
     return np.append(new, np.nan)[positions_of(kept)], known
-
-
-def _encode_indicators(y: np.ndarray) -> tuple[np.ndarray, tuple]:
-    """``encode_labels`` of an array (n, k) of 0 and 1: row i has the labels j (as numbers) with y[i, j] = 1."""
-    sets, position = np.unique(y.astype(bool), axis=0, return_inverse=True)
-    of_sets, table = _by_position([tuple(np.flatnonzero(row).astype(np.float64).tolist()) for row in sets])
-    return of_sets[position.reshape(-1)], table
 
 
 def count_labels(stored: np.ndarray, table: tuple | None) -> tuple[list[tuple] | None, int]:

@@ -49,20 +49,14 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, module: str, description: str, epilog: str | None = None):
-        super().__init__(
-            prog=f"blocksvm {module}",
-            description=description,
-            epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
+        how = argparse.RawDescriptionHelpFormatter
+        super().__init__(f"blocksvm {module}", None, description, epilog, formatter_class=how, allow_abbrev=False)
         self._negative_number_matcher = NEGATIVE
         self.memory = MEMORY
         self.settings: list[tuple[Setting, bool]] = []  # whether a default takes the place of one that is not given
         self.refusal: Callable[[str], str | None] = lambda flag: None  # what to say of an option that is not known
         self.add_argument("--version", action="version", version=f"blocksvm {__version__}")
-        add_option(self, QUIET)
-        self.settings.append((QUIET, True))
+        self.add("options", QUIET)
 
     def add(self, title: str, *settings: Setting, defaults: bool = True, required: tuple[str, ...] = ()) -> None:
         """Add a group of options.  defaults: one that is not given has its default, else None."""

@@ -21,12 +21,11 @@ from blocksvm.model.takeover import InitialModels
 from blocksvm.model.trace import Trace
 from blocksvm.store.descriptions import CheckpointMeta
 from blocksvm.store.reader import Store
-from blocksvm.training import record
 from blocksvm.training.checkpoint import Checkpoint, save_result
 from blocksvm.training.groups import ClassGroups, is_of_a_group, may_be_grouped, must_be_grouped, rare_labels
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
-from blocksvm.training.record import Result
+from blocksvm.training.record import Result, end_event
 from blocksvm.training.settings import TrainSettings
 
 NOT_IN_GROUPS = ("valid", "log", "calibrate", "prior", "start_from")  # options of one run of all classes
@@ -156,7 +155,7 @@ class Session:
                 plan.source.close()
                 del loop, plan, result  # before there is memory for the next group
             result = groups.save(model, options.overwrite)
-        self.end |= record.end_event(result, None)
+        self.end |= end_event(result, None)
         lines = train_summary(result)
         lines.append(f"{k:,} classes in {len(groups.parts):,} groups: the gap is the largest of a class")
         return result, lines + self._written()
