@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
     check_options(options)
     check_files(options, held_out)
     settings = split_settings(options, share)
-    from blocksvm.cli.split_progress import SplitDisplay, skipped_lines, split_summary
+    from blocksvm.cli.split_progress import SplitDisplay, split_summary
     from blocksvm.conversion.convert import extend, split_rows
     from blocksvm.formats import said_of_columns
     from blocksvm.store.descriptions import as_json
@@ -74,7 +74,8 @@ def main(arguments: list[str]) -> int:
     of_run |= {"skipped": skipped} if options.append_once else {}
     if not emit_json(options, of_run | as_json(about)):
         unchanged = options.append and set(options.inputs) <= set(skipped)
-        lines = skipped_lines(options.store, skipped, unchanged)
+        end = f"; {options.store} stays as it is" if unchanged else ""
+        lines = [f"skipped: {', '.join(skipped)} (added before){end}"] if skipped else []
         if not unchanged:
             lines += split_summary(location(options.store), about, display.seconds)
         print_results(options, lines if held_out is None else [*lines, f"held-out rows in {held_out}"])

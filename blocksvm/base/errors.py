@@ -81,11 +81,8 @@ class InputWarning(UserWarning):
 
 
 def use_option_names(on: bool) -> bool:
-    """From now on name settings as options (True) or as keywords (False); returns what held before.
-
-    It holds for the process, since a process is either a command or a Python program, and for all of its threads, which
-    a context variable would not reach.
-    """
+    """From now on name settings as options (True) or as keywords (False), in all threads of the process, which a
+    context variable would not reach; returns what held before."""
     global _option_names
     before, _option_names = _option_names, on
     return before

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -10,12 +10,6 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.labels import CodedLabels, label_fault
 
 MOST_NOTES = 20  # that are shown
-
-
-class Named(Protocol):
-    """An input: a path, or '-' for standard input."""
-
-    name: str
 
 
 @dataclass(frozen=True)
@@ -27,7 +21,7 @@ class Origin:
     record of each row, 0-based within the batch.
     """
 
-    source: Named
+    source: Any
     fraction: float | None
     n_records: int
     records: np.ndarray
@@ -107,7 +101,7 @@ class RecordCounter:
     """Turns faults within batches into sentences with file and line, in the order of the batches."""
 
     def __init__(self) -> None:
-        self.source: Named | None = None
+        self.source: Any = None
         self.records = 0
         self.noted: dict[str, tuple[int, str]] = {}
 
@@ -138,12 +132,11 @@ class RecordCounter:
 
     def count(self, batch: RowBatch) -> None:
         """Count the records of a batch, whatever was found in it."""
-        self.at(batch, 0, "")
+        self.location(batch, 0)
         for what, (n, record, look) in batch.notes.items():
-            if what in self.noted:
-                self.noted[what] = self.noted[what][0] + n, self.noted[what][1]
-            else:
-                self.noted[what] = n, f"the first{look and f', {look},'} at {self.location(batch, record)}"
+            first = 0, f"the first{look and f', {look},'} at {self.location(batch, record)}"
+            before, where = self.noted.get(what, first)
+            self.noted[what] = before + n, where
         self.records += batch.origin.n_records
 
     def notes(self) -> list[str]:

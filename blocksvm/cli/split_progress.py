@@ -40,12 +40,6 @@ def rate(n_rows: int, text_bytes: int, seconds: float) -> str:
     return f"{n_rows / seconds:,.0f} rows/s, {text_bytes / seconds / 1e6:,.0f} MB/s of text"
 
 
-def skipped_lines(store: str, skipped: list[str], unchanged: bool) -> list[str]:
-    """What was not added, as it had been before; unchanged: nor was anything else."""
-    end = f"; {store} stays as it is" if unchanged else ""
-    return [f"skipped: {', '.join(skipped)} (added before){end}"] if skipped else []
-
-
 def split_summary(path: Path, meta: StoreMeta, seconds: float) -> list[str]:
     """The lines that end a split."""
     stored = path.stat().st_size
