@@ -8,9 +8,22 @@ import math
 import sys
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from operator import ge, gt, le, lt
 
 from blocksvm.base.errors import InputError, one_of, option
 
+LARGEST_SEED = 2**63 - 1
+# ends of a number's range, and the range in words, of which the first that fits is said
+RANGES = (
+    ("above", "most", "above {above:g} and at most {most:g}"),
+    ("above", "below", "between {above:g} and {below:g}"),
+    ("least", "most", "from {least:g} to {most:g}"),
+    ("least", "{least:g} or more"),
+    ("above", "{finite} above {above:g}"),
+    ("below", "{finite} below {below:g}"),
+    ("most", "{finite} of at most {most:g}"),
+    ("{finite}",),
+)
 REQUIRED = object()  # in place of a default: the setting must be given, or known from the data
 
 
@@ -79,15 +92,10 @@ class Setting:
         except (TypeError, ValueError, OverflowError):
             what = "a whole number" if self.kind is int else "a number"
             raise InputError(f"{option(self.name, value)}: is not {what}") from None
-        inside = (
-            not math.isnan(number)
-            and (self.infinite or not math.isinf(number))
-            and (self.above is None or number > self.above)
-            and (self.least is None or number >= self.least)
-            and (self.below is None or number < self.below)
-            and (self.most is None or number <= self.most)
-            and (not self.choices or number in self.choices)
-        )
+        ends = ((self.above, gt), (self.least, ge), (self.below, lt), (self.most, le))
+        inside = all(end is None or holds(number, end) for end, holds in ends)
+        finite = self.infinite or not math.isinf(number)
+        inside &= finite and not math.isnan(number) and (not self.choices or number in self.choices)
         if not inside:
             raise InputError(f"{option(self.name, value)}: must be {self.range_text()}")
         return number
@@ -96,25 +104,12 @@ class Setting:
         """The range in words: 'a finite number above 0', '1 or more', 'between 0.5 and 1'."""
         if self.choices:
             return "one of " + ", ".join(f"{choice:g}" for choice in self.choices)
-        if self.above is not None and self.most is not None:
-            return f"above {self.above:g} and at most {self.most:g}"
-        if self.above is not None and self.below is not None:
-            return f"between {self.above:g} and {self.below:g}"
-        if self.least is not None and self.most is not None:
-            return f"from {self.least:g} to {'2**63 - 1' if self.most == 2**63 - 1 else format(self.most, 'g')}"
-        if self.least is not None:
-            return f"{self.least:g} or more"
         finite = "a number" if self.infinite else "a finite number"
-        if self.above is not None:
-            return f"{finite} above {self.above:g}"
-        if self.below is not None:
-            return f"{finite} below {self.below:g}"
-        if self.most is not None:
-            return f"{finite} of at most {self.most:g}"
-        return finite
+        words = next(words for *ends, words in RANGES if all(getattr(self, end) is not None for end in ends))
+        return words.format(finite=finite, **vars(self)).replace(f"{LARGEST_SEED:g}", "2**63 - 1")
 
 
-SEED = Setting("seed", "seed of all random orders", default=0, kind=int, least=0, most=2**63 - 1)
+SEED = Setting("seed", "seed of all random orders", default=0, kind=int, least=0, most=LARGEST_SEED)
 
 
 @dataclass(frozen=True)
