@@ -13,6 +13,7 @@ def check_learner(learner, settings=None, known=None, targets: str | None = None
     the mean of the weights over the rounds.
     """
     import numpy as np
+    from scipy.sparse import csr_array
 
     from blocksvm.online.loops import NO_LABEL
     from blocksvm.online.runner import Runner
@@ -26,9 +27,8 @@ def check_learner(learner, settings=None, known=None, targets: str | None = None
     y = z if numbers else np.where(z > 0.0, 1, -1).astype(np.int16)
 
     def rows(X):
-        where, columns = np.nonzero(X)
-        ends = np.append(0, np.cumsum(np.bincount(where, minlength=len(X)))).astype(np.int64)
-        return ends, columns.astype(np.int32), X[where, columns].astype(np.float32)
+        matrix = csr_array(X)
+        return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float32)
 
     def played(X, pieces, average=False, bias=0.0, weights=None, labels=y):
         """(runner, state, scores, weights after each piece)."""
@@ -46,8 +46,8 @@ def check_learner(learner, settings=None, known=None, targets: str | None = None
     assert np.isfinite(whole.columns).all() and np.isfinite(whole.scalars).all(), "a number is not finite"
     _, by_row, again, read = played(X, n)
     for what in ("columns", "scalars", "tally"):
-        same = getattr(whole, what).tobytes() == getattr(by_row, what).tobytes()
-        assert same, f"{what} after rows one by one are not those after all at once"
+        after = f"{what} after rows one by one are not those after all at once"
+        assert getattr(whole, what).tobytes() == getattr(by_row, what).tobytes(), after
     assert np.abs(read[-1]).max() > 0.0, "nothing was learned"
     wide = np.hstack([X, np.full((n, 1), runner.bias)])
     apart = np.abs(again - (wide * read[:-1]).sum(axis=1)).max()

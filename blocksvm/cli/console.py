@@ -25,18 +25,7 @@ from blocksvm.base.user_code import by_user, no_user_locations
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.files.paths import arguments_without_secrets, one_run
 
-# That a thread may run Python code while another wants to: a thread that reads blocks asks for its turn several times a
-# chunk, and with Python's 5 ms it was held up for ten times as long as its work takes.
-TURN_SECONDS = 2e-4
-# Python looks for garbage whenever there are 700 objects more.  Loading a command's modules makes some 100,000, none of
-# them garbage, and looking through them 150 times takes a tenth of the time to start.
-OBJECTS_OF_MODULES = 200_000
 USUAL = gc.get_threshold()
-LEAST_MEMORY = 5  # MB that are worth to be advised
-# Products of vectors here are short, or sparse and ours: after each of them OpenBLAS's other threads would wait in a
-# busy loop for the next one, and take their processors from the threads that read and parse.
-ONE_BLAS_THREAD = ("OPENBLAS_NUM_THREADS", "1")
-SYSTEM_POOL = "ARROW_DEFAULT_MEMORY_POOL", "system"  # the others keep some 30 MB of what was given back
 NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)")  # a value that begins so is not an option
 QUIET = Setting("quiet", "print one line or the table asked for, and errors", False, bool)
 
@@ -159,10 +148,16 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     show = sys.unraisablehook
     # but not a signal in a destructor: catch_signals raises it again
     sys.unraisablehook = lambda fault: None if isinstance(fault.exc_value, Ended) else show(fault)
-    os.environ.setdefault(*ONE_BLAS_THREAD)  # numpy reads it when it is imported
-    os.environ.setdefault(*SYSTEM_POOL)  # as pyarrow does this
-    sys.setswitchinterval(TURN_SECONDS)
-    gc.set_threshold(OBJECTS_OF_MODULES, *USUAL[1:])
+    # Products of vectors here are short, or sparse and ours: after each OpenBLAS's other threads would wait in a
+    # busy loop for the next one, and take their processors from the threads that read and parse.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy reads it when it is imported, as pyarrow the next
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others keep some 30 MB of what was given back
+    # That a thread may run Python code while another wants to: a thread that reads blocks asks for its turn several
+    # times a chunk, and with Python's 5 ms it was held up for ten times as long as its work takes.
+    sys.setswitchinterval(2e-4)
+    # Python looks for garbage whenever there are 700 objects more.  Loading a command makes some 100,000, none
+    # of them garbage, and looking through them 150 times takes a tenth of the time to start.
+    gc.set_threshold(200_000, *USUAL[1:])
     gc.callbacks.append(look_as_usual)
     try:
         try:
@@ -260,15 +255,15 @@ class Diagnostics:
 
     def draw(self, text: str) -> int:
         """Write what may move the cursor of a terminal."""
-        try:
-            return self.stream.write(text)
-        except OSError as error:
-            self.failed(error)
-            return len(text)
+        self.attempt(self.stream.write, text)
+        return len(text)
 
     def flush(self) -> None:
+        self.attempt(self.stream.flush)
+
+    def attempt(self, act: Callable, *given: str) -> None:
         try:
-            self.stream.flush()
+            act(*given)
         except OSError as error:
             self.failed(error)
 
@@ -362,7 +357,7 @@ def warn_of_memory(memory: int, stderr) -> None:
     if memory + BESIDES <= limit:
         return
     fitting = int(limit - BESIDES) // 10**6
-    advice = f"give --memory {fitting}MB or less" if fitting >= LEAST_MEMORY else "give it more"
+    advice = f"give --memory {fitting}MB or less" if fitting >= 5 else "give it more"
     print(
         f"warning: --memory {megabytes(memory)}, and some {megabytes(BESIDES)} for the program besides, are more than "
         f"{what} {megabytes(limit)}: the system may end this command without a word; {advice}",

@@ -13,7 +13,6 @@ WIDTHS = {
 }  # fmt: skip
 MEANWHILE = {"visit": "outer iteration {outer}: block {visit} of {blocks}",
              "certifying": "reading all rows once more, for the certificate"}  # fmt: skip
-AGREE = 2.0  # by no more than this factor may three estimates of the time left differ
 
 
 class TrainDisplay:
@@ -135,7 +134,7 @@ class TrainDisplay:
             left = (t1 - t0) * math.log(g1 / tol) / math.log(g0 / g1) if tol < g1 < g0 else math.inf
             self.ends = [*self.ends[-2:], seconds + (left if g1 > tol else 0.0)]
             told = [end - seconds for end in self.ends]
-            if len(told) == 3 and max(told) <= AGREE * min(told) or g1 <= tol:
+            if len(told) == 3 and max(told) <= 2.0 * min(told) or g1 <= tol:
                 limits.append(told[-1])
         return min(limits) if limits else None
 

@@ -6,7 +6,6 @@ from typing import IO, NamedTuple
 
 from blocksvm.reporting.runs import TracedRun
 
-MOST_POINTS = 300  # of a curve that are drawn, evenly spaced, and the last one
 COLUMNS = 3  # charts in a row
 COLOURS = ("#0969da", "#bc4c00", "#1a7f37", "#8250df", "#cf222e", "#1b7c83", "#7d4e00", "#bf3989")
 MARKERS = "osD^vPX*"
@@ -46,14 +45,11 @@ class Chart:
                     sure = [one.get("certified", True) for one in ones]
                     xs, ys = ([one.get(key) for one in ones] for key in (self.at, name_of_y))
                     points = zip(xs, ys, sure, strict=True)
-                    there = [point for point in points if None not in point and self._is_shown(*point[:2])]
+                    there = [one for one in points if None not in one and all(one["xy".index(a)] > 0 for a in self.log)]
                     label = ", ".join(filter(None, (run.name, name if len(records) > 1 else "", what)))
                     if there:
-                        drawn = [*there[: -1 : -(-len(there) // MOST_POINTS)], there[-1]]
-                        yield Curve(k, label, drawn, second == 1)
-
-    def _is_shown(self, x: float, y: float) -> bool:
-        return ("x" not in self.log or x > 0.0) and ("y" not in self.log or y > 0.0)
+                        some = [*there[: -1 : -(-len(there) // 300)], there[-1]]  # evenly spaced, and the last one
+                        yield Curve(k, label, some, second == 1)
 
 
 CHARTS = (

@@ -37,10 +37,7 @@ class TracedRun:
 
 
 def load_runs(paths: list[Path]) -> list[TracedRun]:
-    """A run for each trace, named by its file.
-
-    InputError for another file, with its line; an incomplete last line is left out.
-    """
+    """A run for each trace, named by its file; an incomplete last line is left out.  InputError for another file."""
     return [load_run(path, name) for path, name in zip(paths, distinct_names([*map(str, paths)]), strict=True)]
 
 
