@@ -1,4 +1,4 @@
-"""Logistic regression by dual coordinate descent: certified, in blocks, beside LIBLINEAR and scikit-learn."""
+"""Logistic regression by dual coordinate descent: certified, in blocks, beside LIBLINEAR and scikit-learn; priors."""
 
 import numpy as np
 import pytest
@@ -68,21 +68,22 @@ def test_large_margins_small_costs_and_duplicates():
         assert run.result.certificate.primal == pytest.approx(primal(X, y, run.w[:-1], np.full(6, C)), rel=1e-9)
 
 
-@pytest.mark.slow
-def test_prior_and_row_weights(rows, tmp_path):
+@pytest.mark.parametrize("loss", [pytest.param("logistic", marks=pytest.mark.slow), "squared-hinge"])
+def test_prior_and_row_weights(rows, tmp_path, loss):
     X, y = rows
-    fitted = fit(X[:100], y[:100], loss="squared-hinge", tol=1e-6)
+    fitted = fit(X[:100], y[:100], loss="squared-hinge", bias=1.0, tol=1e-6)
     fitted.save(tmp_path / "prior.h5")
     weights = np.random.default_rng(3).choice([0.0, 0.5, 2.0], 200)
     source = Matrix(X, y, weights=weights, chunk_rows=np.arange(0, 200, 20))
-    run = train(source, loss="logistic", schedule="10", tol=1e-8, max_outer=5000, block_chunks=4,
+    run = train(source, loss=loss, bias=1.0, schedule="10", tol=1e-8, max_outer=5000, block_chunks=4,
                 prior=tmp_path / "prior.h5")  # fmt: skip
-    prior = fitted.model.weights
+    prior, XB = np.append(fitted.model.weights, fitted.model.intercept), reference.with_bias(X, 1.0)
     assert run.result.status == "converged"
     found = run.result.certificate
-    assert found.primal == pytest.approx(primal_of("logistic", X, y, run.w[:-1], weights, (), prior), rel=1e-12)
-    assert found.dual == pytest.approx(dual_of("logistic", X, y, run.alpha, weights, (), prior), rel=1e-9)
+    assert found.primal == pytest.approx(primal_of(loss, XB, y, run.w, weights, (), prior), rel=1e-12)
+    assert found.dual == pytest.approx(dual_of(loss, XB, y, run.alpha, weights, (), prior), rel=1e-9)
     assert not run.alpha[weights == 0.0].any()
+    assert all(event["dual_estimate"] <= found.primal * (1 + 1e-9) for event in run.outer())
 
 
 @pytest.mark.parametrize("before", ["logistic", "hinge", "squared-hinge"])

@@ -182,8 +182,9 @@ def asked(source, **settings):
 
 
 def assert_same(found: Run, whole: Run, when: str = "") -> None:
-    """The same bits, and what a result says of them."""
+    """The same bits, and what a result says of them; of learners the counts of rows and losses."""
     assert found.same(whole), when
+    assert np.array_equal(*(run.loop.state.get("tally") for run in (found, whole))), when
     for name in ("certificate", "status", "outer", "outer_of_weights", "passes", "set_passes"):
         assert getattr(found.result, name, None) == getattr(whole.result, name, None), when
 
