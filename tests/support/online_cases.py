@@ -81,3 +81,17 @@ def runner_for(name, case, d, average=False, **options):
 def agree(found, expected, tolerance=1e-10):
     scale = max(1.0, np.abs(expected).max(initial=0.0))
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
+
+
+def learned_in_parts(runner, X, y, **options):
+    """The state after all rows, which is the same to the bit whatever parts they come in."""
+    found, d = [], X.shape[1]
+    for size in (1, 7, len(y)):
+        state = runner.new_state(d)
+        for start in range(0, len(y), size):
+            part = slice(start, start + size)
+            order = np.arange(len(y[part]), dtype=np.int32)
+            runner.learn(csr(X[part]), y[part].astype(np.int16), order, d, state, **options)
+        found.append(state.columns.tobytes() + state.tally.tobytes())
+    assert found[0] == found[1] == found[2]
+    return state

@@ -83,6 +83,14 @@ def svmlight(X, y, first_id=1) -> str:
     return "\n".join(lines) + "\n"
 
 
+def text_of_sets(X, sets) -> str:
+    """Text of dense rows in the format multilabel: sets of names."""
+    return "".join(
+        ",".join(map(str, own)) + " " + " ".join(f"{j}:{x!r}" for j, x in enumerate(row) if x) + "\n"
+        for row, own in zip(X.tolist(), sets, strict=True)
+    )
+
+
 def make_store(folder: Path, X, y=None, name="rows", chunk_nonzeros=None, **options) -> Path:
     """A store of (X, y), or of text if X is a string."""
     text, store = folder / f"{name}.svm", folder / f"{name}.h5"
