@@ -64,9 +64,6 @@ def test_settings_are_in_models_checkpoints_and_logs(tmp_path, capsys, name, opt
         "--resume", "--max-outer", 2)  # fmt: skip
 
 
-# -- rows of different importance
-
-
 WEIGHED = [name for name in LEARNERS if WEIGHTS in get_learner(name).takes]
 OF_A_SETTING = {name: ("C", 1.0) for name in ("pa1", "pa2", "scw1", "scw2")} | {
     "arow": ("r", -1.0),
@@ -134,9 +131,6 @@ def test_importance_multiplies_a_gradient(name):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
-# -- weights that are no numbers any more
-
-
 def test_a_learner_that_diverges_says_so_and_saves_nothing(tmp_path, capsys, refusal):
     X, y = random_rows(n=200, seed=4, dtype=np.float32)
     X = X * np.float32(100.0)
@@ -171,9 +165,6 @@ def test_a_score_that_is_none_counts_as_a_loss_that_is_none():
         runner.learn(csr(np.ones((1, 2))), np.ones(1, np.int16), np.zeros(1, np.int32), 2, state)
     with pytest.raises(InputError, match="its weights overflowed"):
         runner.weights(state, np.empty(3))
-
-
-# -- learners from elsewhere
 
 
 def test_a_learner_from_outside_the_package_is_named_by_its_place():

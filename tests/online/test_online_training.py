@@ -310,9 +310,6 @@ def test_pegasos_as_a_learner_is_the_same_from_a_store_and_from_text(tmp_path, a
         fit(X, y, C=1.0, lam=0.1, **run)
 
 
-# -- weights of classes ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("learner", "n_classes"), [("pa1", 2), ("fobos", 2), ("arow", 3)])
 def test_a_class_weighs_as_its_rows_would(learner, n_classes):
     X, y = random_rows(n=80, d=12, seed=6)

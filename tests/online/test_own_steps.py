@@ -1,5 +1,4 @@
-"""Learners that set their own steps: normalised gradients, coins, the better of both, and FTRL-Proximal, in plain
-Python."""
+"""Learners that set their own steps, in plain Python: normalised gradients, coins, the better of both, and FTRL."""
 
 import numpy as np
 import pytest
@@ -28,9 +27,6 @@ def learned(name, X, y, weights=None, real=False, state=None, **settings):
 
 def weights_of(name, X, y, weights=None, **settings):
     return learned(name, X, y, weights, **settings)[2]
-
-
-# Normalised adaptive gradients
 
 
 def test_logistic_steps_hold_where_nothing_may_overflow():
@@ -69,9 +65,6 @@ def test_weights_are_those_of_the_definition(loss):
             change = (label - z) * -np.expm1(-h * q) if loss == "squared" else label * min(h * q, 1.0 - label * z)
             w = w + change / q * rate * x
     np.testing.assert_allclose(weights_of("nag", X, y, weights, loss=loss), w, rtol=1e-9, atol=1e-12)
-
-
-# Coins
 
 
 def test_the_unit_of_a_feature_does_not_matter():
@@ -128,8 +121,6 @@ def test_coins_are_those_of_the_definition():
     np.testing.assert_allclose(weights_of("coin", X, y, weights), w, rtol=1e-9, atol=1e-12)
 
 
-# The better of both
-
 D = 30
 
 
@@ -165,9 +156,6 @@ def test_it_is_both_learners_and_follows_the_better_one(real, seed):
     assert both.tally[SQUARED_ERRORS if real else MISTAKES] == pytest.approx(counted.sum(), rel=1e-9)
     # the weights are those of the one that leads now
     np.testing.assert_allclose(w, w_nag if charges[0][-1] <= charges[1][-1] else w_coin, rtol=1e-9, atol=1e-12)
-
-
-# FTRL-Proximal
 
 
 def test_weights_are_the_minimiser_of_linearised_losses_with_proximal_terms():

@@ -35,8 +35,6 @@ def after(learner, *rounds):
     return weights
 
 
-# Passive-aggressive steps are the minimisers of their problems
-
 X0, W0 = np.array([0.8, -1.1, 0.5]), np.array([0.3, 0.4, -0.7])
 
 
@@ -109,8 +107,6 @@ def test_passive_aggressive_step_is_the_minimiser(name, C, m, y):
     np.testing.assert_allclose(learner.w, optimum, atol=1e-8)
     assert np.any(learner.w != before) == (m < 1)
 
-
-# Confidence-weighted steps are the minimisers of their problems over all Gaussians
 
 VAR0 = np.array([0.6, 1.7, 0.9])
 
@@ -185,9 +181,6 @@ def test_confidence_weighted_step_is_the_minimiser(name, C, m, y):
         np.testing.assert_allclose(learner.variance, np.diag(covariance), rtol=1e-7)
 
 
-# Perceptrons, gradient steps and mirrors
-
-
 def test_perceptrons_by_hand():
     rounds = [((1, 1), -1), ((0, 1), 1), ((0, 0), 1), ((1, 0), -1), ((1, 0), 1)]
     learner = LEARNERS["perceptron-bias"](2, max_norm=2.0, step=0.5)
@@ -245,9 +238,6 @@ def test_entropic_mirror_has_no_overflow_and_no_cancellation():
     np.testing.assert_allclose(after(tiny, ((1e-20, 0), 1)), [(1e-20, 0)], rtol=1e-12)
 
 
-# Steps that are minimisers in each weight
-
-
 def path(name, **settings_):
     """(t, w_t, g_t, all g so far, w_{t+1}) of a learner with hinge loss, the gradients worked out here."""
     X, y = rows(n=25, d=3, seed=2)
@@ -294,9 +284,6 @@ def test_each_weight_after_each_round_is_the_minimiser(name, settings_):
         zeros += np.sum((result == 0) & (t > 3))
         others += np.sum(result != 0)
     assert others > 10 and (zeros > 0 or l1 == 0)  # both sides of the threshold were met
-
-
-# What holds for every learner
 
 
 @ALL
