@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.online_cases import CASES, agree, csr, has_mean, rows, runner_for
+from support.online_cases import CASES, agree, csr, has_mean, ratio, rows, runner_for
 from support.plain_learners import LEARNERS, LOSSES, MultiPrototype, plain_runner, run
 
 from blocksvm.base.errors import InputError
@@ -98,10 +98,6 @@ def within(w, radius):
 
 def soft(w, threshold):
     return np.sign(w) * np.maximum(np.abs(w) - threshold, 0.0)
-
-
-def ratio(a, h):
-    return np.divide(a, h, out=np.zeros(len(h)), where=h > 0.0)
 
 
 def by_definition(name, case, X, y):

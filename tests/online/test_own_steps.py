@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, gammaln
-from support.online_cases import csr, rows
+from support.online_cases import csr, ratio, rows
 from support.plain_learners import plain_runner
 
 from blocksvm.losses import get_loss
@@ -37,10 +37,6 @@ def test_logistic_steps_hold_where_nothing_may_overflow():
             assert 0.0 <= rise <= amount
             if abs(m) < 300.0 and m + rise < 300.0:
                 assert rise + np.exp(m) * np.expm1(rise) == pytest.approx(amount, rel=1e-12)
-
-
-def ratio(a, b):
-    return np.divide(a, b, out=np.zeros_like(b), where=b > 0.0)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared"])

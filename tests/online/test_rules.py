@@ -92,20 +92,26 @@ MARGINS = pytest.mark.parametrize(("m", "y"), [(-4.0, 1), (-0.6, -1), (0.0, 1), 
 
 @MARGINS
 @pytest.mark.parametrize(("name", "C"), [("pa", 1), ("pa1", 0.05), ("pa1", 3.0), ("pa2", 0.05), ("pa2", 3.0)])
-def test_passive_aggressive_step_is_the_minimiser(name, C, m, y):
-    learner, before = LEARNERS[name](3, **({} if name == "pa" else {"C": C})), at_margin(m, y)
+@pytest.mark.parametrize("epsilon", [None, 0.15])
+def test_passive_aggressive_step_is_the_minimiser(name, C, m, y, epsilon):
+    """PA: ||w' - w||^2 / 2 least such that the loss is 0; PA-I: + C l(w'); PA-II: + C l(w')^2; epsilon: of numbers."""
+    more = {} if epsilon is None else {"targets": "numbers", "epsilon": epsilon}
+    learner, before = LEARNERS[name](3, **more, **({} if name == "pa" else {"C": C})), at_margin(m, y)
     learner.w = before
     learner.learn(X0, y)
+    short = [lambda w: 1 - y * (w @ X0)]  # the loss is the largest of these and 0
+    if more:
+        short = [lambda w: w @ X0 - y - epsilon, lambda w: y - w @ X0 - epsilon]
     if name == "pa":
-        optimum = minimise(lambda w: 0.5 * np.sum((w - before) ** 2), before, [lambda w: y * (w @ X0) - 1])
+        met = [lambda w, of=of: -of(w) for of in short]
+        optimum = minimise(lambda w: 0.5 * np.sum((w - before) ** 2), before, met)
     else:
+        met = [*(lambda p, of=of: p[3] - of(p[:3]) for of in short), lambda p: p[3]]
         optimum = minimise(
-            lambda p: 0.5 * np.sum((p[:3] - before) ** 2) + C * p[3] ** int(name[-1]),
-            np.append(before, 3.0),
-            [lambda p: y * (p[:3] @ X0) - 1 + p[3], lambda p: p[3]],
+            lambda p: 0.5 * np.sum((p[:3] - before) ** 2) + C * p[3] ** int(name[-1]), np.append(before, 3.0), met
         )[:3]
     np.testing.assert_allclose(learner.w, optimum, atol=1e-8)
-    assert np.any(learner.w != before) == (m < 1)
+    assert np.any(learner.w != before) == (m < 1 if epsilon is None else abs(m - 1) > epsilon)
 
 
 VAR0 = np.array([0.6, 1.7, 0.9])

@@ -16,11 +16,9 @@ from support.plain_learners import run as run_plainly
 from support.stream_cases import SMALL_PIECES, growing_rows, learned, single, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, svmlight, train
 
-from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.model.model_file import load_model
-from blocksvm.sources.matrix import Matrix
 from blocksvm.stream import main
 from blocksvm.streaming.stream_saving import save_stream
 
@@ -105,21 +103,6 @@ def test_labels_that_a_stream_knows(tmp_path, labels, what):
         stream, _ = learned(text, "perceptron", labels=(float(negative), float(positive)))
     save_stream(tmp_path / "m.h5", stream)
     assert load_model(tmp_path / "m.h5").labels == (float(negative), float(positive))
-
-
-def test_a_prior_model_meets_the_stream_by_id(tmp_path):
-    X, y = random_rows(n=80, d=20, seed=6)
-    fit(Matrix(X, y), tol=1e-2).save(tmp_path / "prior.h5")  # ids 0 .. 19
-    Z, v = random_rows(n=90, d=30, seed=7)
-    Z = single(Z)
-    stream, _ = learned(text_of(tmp_path, Z, v), "fobos", settings={"l1": 0.05}, prior=tmp_path / "prior.h5")
-    save_stream(tmp_path / "m.h5", stream)
-    prior, _ = weights_by_id(tmp_path / "prior.h5", 31)
-    dense = PLAIN["fobos"](31, l1=0.05)
-    dense.state.prior = np.append(prior, 0.0)
-    run_plainly(dense, np.hstack([np.zeros((90, 1)), Z.toarray()]), v)
-    found, _ = weights_by_id(tmp_path / "m.h5", 31)
-    np.testing.assert_allclose(found, prior + dense.w, rtol=1e-9, atol=1e-10)
 
 
 def test_a_stream_can_be_continued_by_training(tmp_path):

@@ -78,6 +78,10 @@ def runner_for(name, case, d, average=False, **options):
     return plain_runner(name, case, known, average=average, **options)
 
 
+def ratio(a, b):
+    return np.divide(a, b, out=np.zeros(len(b)), where=b > 0.0)
+
+
 def agree(found, expected, tolerance=1e-10):
     scale = max(1.0, np.abs(expected).max(initial=0.0))
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
