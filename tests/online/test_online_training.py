@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse
+from support.class_cases import classes
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype, OneVsRest
 from support.plain_learners import run as run_plainly
@@ -25,14 +26,6 @@ from blocksvm.streaming.stream_saving import save_stream
 from blocksvm.train import main as train_main
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
-
-
-def classes(n=90, d=12, k=4, seed=0):
-    """(X CSR, labels that are no 0 .. k - 1)"""
-    rng = np.random.default_rng(seed)
-    X = scipy.sparse.random(n, d, density=0.4, random_state=rng, format="csr", data_rvs=rng.standard_normal)
-    y = np.argmax(X @ rng.standard_normal((d, k)), axis=1)
-    return X, np.array([-3.0, 0.5, 7.0, 40.0, 41.0])[y]
 
 
 @pytest.mark.parametrize("name", ["perceptron-bias", "arow", "hf-fobos", "omd", "auto"])
@@ -70,7 +63,8 @@ def test_an_epoch_reports_what_was_suffered_and_the_end_what_was_learned():
 
 @pytest.mark.parametrize(("name", "rule"), [("hf-fobos", "prototype"), ("arow", "rest")])
 def test_more_classes_from_store_to_prediction(tmp_path, name, rule, succeeds):
-    X, y = classes()
+    X, y = classes(n=90, d=12)
+    y = np.array([-3.0, 0.5, 7.0, 40.0])[y]
     store = make_store(tmp_path, X, y, dtype="float64", keep_order=True)
     model, out = tmp_path / "m.h5", tmp_path / "p.txt"
     options = ["--solver", name, "--order", "stored", "--multiclass", rule, "--bias", "1"]

@@ -96,13 +96,6 @@ def test_the_page_names_every_key():
     assert set.union(*KEYS.values()) | {"learners"} == set(RunEvent.__annotations__)
 
 
-@pytest.fixture
-def text(tmp_path):
-    path = tmp_path / "rows.svm"
-    path.write_text("1 1:1\n-1 2:1\nbad line\n" * 5)
-    return path
-
-
 def levels(caplog) -> set[str]:
     assert {record.name for record in caplog.records} <= {"blocksvm"}
     return {record.levelname for record in caplog.records}
@@ -129,28 +122,22 @@ def test_numbers_that_are_taken_for_classes_are_told(settings, numbers):
     assert (many.remark(), fewer.remark()) == (told if numbers else "", "")
 
 
-def test_they_are_told_by_fit_and_by_train(caplog, tmp_path, run_in_process, monkeypatch):
+def test_they_are_told_by_fit_and_by_train(caplog, store, tmp_path, run_in_process, monkeypatch):
     monkeypatch.setattr(Plan, "remark", lambda plan: "they are numbers")
     blocksvm.fit(X, TWO, max_outer=1)
     assert "they are numbers" in caplog.text
-    path, store = tmp_path / "rows.svm", tmp_path / "s.h5"
-    path.write_text("1 1:1\n-1 2:1\n" * 5)
-    assert run_in_process(module_of("split").main, path, store).code == 0
     done = run_in_process(module_of("train").main, store, tmp_path / "m.h5")
     assert "note: they are numbers" in done.err
 
 
-def test_a_stream_logs_its_rows_and_what_it_skips(caplog, text):
+def test_a_stream_logs_its_rows_and_what_it_skips_and_a_command_prints_each_line_once(caplog, tmp_path, run_in_process):
+    text = tmp_path / "rows.svm"
+    text.write_text("1 1:1\n-1 2:1\nbad line\n" * 5)
     with caplog.at_level(logging.INFO, "blocksvm"):
         blocksvm.Stream("pa1", skip_bad=True).run([text])
     assert levels(caplog) == {"INFO", "WARNING"}
     assert "skipped: " in caplog.text
-
-
-def test_a_command_prints_each_line_once(text, run_in_process):
     done = run_in_process(module_of("stream").main, text, "--learner", "pa1", "--skip-bad")
     lines = [line for line in (done.out + done.err).splitlines() if line.startswith("skipped")]
     assert lines and len(lines) == len(set(lines))
-    assert logging.getLogger("blocksvm").handlers == [
-        one for one in logging.getLogger("blocksvm").handlers if isinstance(one, logging.NullHandler)
-    ]
+    assert {type(one) for one in logging.getLogger("blocksvm").handlers} <= {logging.NullHandler}

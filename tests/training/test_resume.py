@@ -167,13 +167,12 @@ def test_a_run_ended_by_max_seconds_goes_on(rows, tmp_path):
 
 
 def test_a_finished_run_is_resumed_to_a_tighter_gap(store, tmp_path):
-    settings = {"schedule": "2", "block_chunks": 3}
-    checkpoint = tmp_path / "run.ckpt"
-    loose = train(store, checkpoint=checkpoint, tol=0.1, **settings)
-    same = train(store, checkpoint=checkpoint, resume=True, tol=0.1, **settings)
+    settings = {"schedule": "2", "block_chunks": 3, "checkpoint": tmp_path / "run.ckpt"}
+    loose = train(store, tol=0.1, **settings)
+    same = train(store, resume=True, tol=0.1, **settings)
     assert same.result.status == "converged" and same.outer() == []
     assert_same(same, loose)
-    tight = train(store, checkpoint=checkpoint, resume=True, tol=0.01, **settings)
+    tight = train(store, resume=True, tol=0.01, **settings)
     assert tight.result.certificate.rel_gap <= 0.01 < loose.result.certificate.rel_gap
     assert tight.result.outer > loose.result.outer
 

@@ -381,16 +381,11 @@ def test_a_seed_is_the_same_everywhere(tmp_path, seed):
             refused()
 
 
-def test_the_sides_of_many_classes_are_counted():
-    X, _ = random_rows(n=400, d=20, seed=1)
-    y = (np.arange(400) % 40).astype(float)
-    loop = looped(Matrix(X, y))
-    table = loop.plan.solver.problem.sides.table
+def test_the_sides_of_many_classes_and_the_weights_of_a_certificate_of_pegasos_are_counted(rows):
+    plan = looped(Matrix(rows[0], np.arange(240) % 40)).plan
+    table = plan.solver.problem.sides.table
     assert table.nbytes <= 41 * 40  # a byte for a label and a class
-    assert loop.plan.memory()["sides of the classes"] >= table.nbytes
-
-
-def test_the_weights_that_a_certificate_of_pegasos_makes_are_counted(rows):
+    assert plan.memory()["sides of the classes"] >= table.nbytes
     counted, plain = (looped(Matrix(*rows), solver="pegasos", **more).plan.memory() for more in ({"dual": True}, {}))
     assert counted["weights of the dual variables"] == 8 * 41
     assert "weights of the dual variables" not in plain

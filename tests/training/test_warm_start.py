@@ -76,7 +76,8 @@ def test_a_warm_start_is_feasible_and_leads_to_the_same_optimum(store, tmp_path,
     warm = train(store, schedule="10", tol=1e-5, block_chunks=blocks, warm_start=model, **after)
     assert cold.result.status == warm.result.status == "converged"
     assert warm.result.certificate.primal == pytest.approx(cold.result.certificate.primal, rel=2e-5)
-    assert dual > 0.0
+    # the dual of the start at 0; of another loss's alpha that of the logistic loss may be less
+    assert dual > 0.0 or (loss == "logistic" and before["loss"] != loss)
     if before == after:
         assert dual > (1 - 2e-3) * cold.result.certificate.primal, "the optimum itself is where it starts"
 
