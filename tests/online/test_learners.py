@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from support.online_cases import CASES, agree, csr, has_mean, rows, runner_for
+from support.online_cases import CASES, agree, csr, has_mean, rows
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import LOSSES, plain_runner
 from support.stream_cases import text_of
@@ -158,7 +158,7 @@ def test_a_learner_that_diverges_says_so_and_saves_nothing(tmp_path, capsys, ref
 
 def test_a_score_that_is_none_counts_as_a_loss_that_is_none():
     """Or a hinge loss would hide it: nan is below no margin."""
-    runner = runner_for("ogd", {}, 2)
+    runner = plain_runner("ogd", {}, {})
     state = runner.new_state(2)
     state.columns[0] = math.nan
     with pytest.raises(InputError, match="ogd: its weights overflowed by row 1"):

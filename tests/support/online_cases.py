@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import scipy.sparse
-from support.plain_learners import plain_runner
 
 from blocksvm.online import get_learner
 
@@ -70,12 +69,6 @@ def rows(n=250, d=30, seed=0, density=0.2):
 def csr(X, dtype=np.float32):
     made = scipy.sparse.csr_matrix(X)
     return made.indptr.astype(np.int64), made.indices.astype(np.int32), made.data.astype(dtype)
-
-
-def runner_for(name, case, d, average=False, **options):
-    """In plain Python."""
-    known = {"n_features": d} if case.get("mirror") == "entropic" else {}
-    return plain_runner(name, case, known, average=average, **options)
 
 
 def ratio(a, b):
