@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import reference
 import scipy.sparse
-from support.training_cases import looped, make_store, random_rows, rows_of_store, svmlight, train, two_classes
+from support.training_cases import certified, looped, make_store, random_rows, rows_of_store, train, two_classes
 
 import blocksvm
 from blocksvm.base.errors import InputError
@@ -52,15 +52,10 @@ def test_certificate_sums_equal_the_reference_at_any_point(rows, loss, seed):
     Xb, C_rows = reference.with_bias(X, 0.7), cost[(y > 0).astype(int)]
     alpha = rng.random(len(y)) * C_rows * (1.0 if loss == "hinge" else 4.0)
     alpha[rng.random(len(y)) < 0.3] = 0.0
-    dual = reference.dual(Xb, y, alpha, C_rows, loss)
-    block = whole_block(X, y)
+    dual, source = reference.dual(Xb, y, alpha, C_rows, loss), Matrix(X, y, chunk_rows=[0, 100, 101])
     other = rng.standard_normal(Xb.shape[1])
     for w in (reference.weights_of(Xb, y, alpha), other, np.zeros(Xb.shape[1])):
-        sums = problem.sums(w)
-        for span in (slice(0, 100), slice(100, 101), slice(101, 240)):
-            part = block.of_rows(span)
-            sums.add((Xb[span] @ w).reshape(-1, 1), part, alpha[span].reshape(-1, 1))
-        found = sums.certificate()
+        found = certified(problem, w, alpha, source, exact=False)
         primal = reference.primal(Xb, y, w, C_rows, loss)
         assert found.primal == pytest.approx(primal, rel=1e-12)
         assert found.accuracy == np.mean(reference.predict(Xb, w) == y)
@@ -342,8 +337,9 @@ def test_held_out_accuracy_matches_features_by_id_and_labels_by_value(rows, tmp_
     other = other.tolil()
     other[:, :10] = 0.0
     other = scipy.sparse.csr_matrix(other)
-    text = svmlight(other, np.where(y_other > 0, 1, -1)) + "9 1:1\n"  # a label that training does not know: wrong
-    valid = make_store(tmp_path, text, name="valid", chunk_nonzeros=128)
+    more = scipy.sparse.vstack([other, scipy.sparse.eye(1, 55)], format="csr")
+    labels = np.append(y_other, 9.0)  # a label that training does not know: wrong
+    valid = make_store(tmp_path, more, labels, name="valid", chunk_nonzeros=128)
     for bias in (0.0, 1.0):
         run = train(store, valid=valid, bias=bias, schedule="1", max_outer=2, tol=0.0)
         with Store(store) as source:
