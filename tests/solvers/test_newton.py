@@ -7,17 +7,7 @@ import pytest
 import reference
 import reference_losses
 from scipy import sparse
-from support.training_cases import (
-    asked,
-    assert_resumed,
-    looped,
-    make_store,
-    opened,
-    random_rows,
-    stop_after,
-    stores_of_classes,
-    train,
-)
+from support.training_cases import asked, assert_resumed, looped, make_store, opened, random_rows, stop_after, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -173,11 +163,6 @@ def test_sets_of_labels():
     ours, other = (fit(X, sets, solver=solver, loss="squared-hinge", tol=1e-6) for solver in ("newton", "dual-cd"))
     assert ours.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-6)
     assert ours.certificate.accuracy == pytest.approx(other.certificate.accuracy, abs=0.03)
-
-
-@pytest.fixture(scope="module")
-def stores(tmp_path_factory):
-    return stores_of_classes(tmp_path_factory.mktemp("stores"))
 
 
 def test_the_memory_changes_no_bit(tmp_path):

@@ -8,16 +8,7 @@ import numpy as np
 import pytest
 import reference
 from scipy import sparse
-from support.training_cases import (
-    assert_resumed,
-    certified,
-    looped,
-    make_store,
-    opened,
-    random_rows,
-    train,
-    two_classes,
-)
+from support.training_cases import assert_resumed, certified, looped, make_store, random_rows, train, two_classes
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -274,7 +265,5 @@ def test_the_model_says_so_and_another_run_begins_from_its_alpha(store, tmp_path
     assert f"the weights are those of outer iteration {meta.outer_of_weights}, whose primal" in out
     assert json.loads(succeeds(info_main, tmp_path / "m.h5", "--json").out)["outer_of_weights"] == meta.outer_of_weights
     # w of alpha is computed anew, so that this dual is that of the alpha
-    with opened(store) as source:
-        loop = looped(source, **CUT | {"max_outer": 1}, warm_start=tmp_path / "m.h5")
-        result = loop.run()
-    assert result.certificate.dual >= meta.certificate.dual * (1 - 1e-9)
+    again = train(store, **CUT | {"max_outer": 1}, warm_start=tmp_path / "m.h5").result
+    assert again.certificate.dual >= meta.certificate.dual * (1 - 1e-9)

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from support.training_cases import looped, opened, stores_of_classes
+from support.training_cases import looped, opened
 
 from blocksvm.base.threads import Threads, n_processors, slices
 from blocksvm.sources.matrix import Matrix
@@ -37,11 +37,6 @@ class Counting(Threads):
     def map(self, work, parts):
         self.shared += len(parts) > 1 and self.n > 1
         return super().map(work, parts)
-
-
-@pytest.fixture(scope="module")
-def stores(tmp_path_factory):
-    return stores_of_classes(tmp_path_factory.mktemp("stores"))
 
 
 @pytest.mark.parametrize(("classes", "settings"), SETTINGS, ids=str)
