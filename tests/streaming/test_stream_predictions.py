@@ -74,13 +74,10 @@ def test_rows_without_a_label_are_predicted_and_change_nothing(tmp_path, targets
     (tmp_path / "known.vw").write_text("\n".join(known) + "\n")
     found, reports, streams = {}, {}, {}
     for name in ("all", "known"):
-        predicted, told = [], []
-        stream = StreamPass(
-            StreamSettings("arow" if targets is None else "pa1", targets=targets, labels=labels, format="vw"),
-            on_predicted=lambda values, own, kept=predicted: kept.append(values.copy()), on_report=told.append,
-        )  # fmt: skip
-        assert stream.run([str(tmp_path / f"{name}.vw")])
-        found[name], reports[name], streams[name] = np.concatenate(predicted), told, stream
+        predicted, learner = [], "arow" if targets is None else "pa1"
+        options = {"targets": targets, "labels": labels, "format": "vw", "predicted": predicted}
+        streams[name], reports[name] = learned(tmp_path / f"{name}.vw", learner, **options)
+        found[name] = np.concatenate(predicted)
     is_known = np.array([not line.startswith(" |") for line in lines])
     assert len(found["all"]) == 200
     # ids stand in another order, in which sums round otherwise
@@ -173,9 +170,7 @@ def test_predictions_of_many_classes_take_little_memory_at_once(tmp_path):
     found, sizes = [], []
     for memory in (1_000_000_000, SMALL_PIECES):
         predicted = []
-        settings = StreamSettings("pa1", labels=labels, memory=memory)
-        stream = StreamPass(settings, on_predicted=lambda values, told, kept=predicted: kept.append(values.copy()))
-        assert stream.run([str(tmp_path / "rows.svm")])
+        learned(tmp_path / "rows.svm", "pa1", labels=labels, memory=memory, predicted=predicted)
         found.append(np.concatenate(predicted))
         sizes.append(max(values.size for values in predicted))
     assert np.array_equal(found[0], found[1])
@@ -211,6 +206,5 @@ def test_a_pipe_gets_predictions_as_rows_come():
 def test_a_row_without_entries_is_predicted(tmp_path):
     (tmp_path / "rows.vw").write_text("1 | a\n| \n-1 | b\n")
     predicted = []
-    stream = StreamPass(StreamSettings("pa", format="vw"), on_predicted=lambda values, labels: predicted.append(values))
-    assert stream.run([str(tmp_path / "rows.vw")])
+    learned(tmp_path / "rows.vw", "pa", format="vw", predicted=predicted)
     assert np.concatenate(predicted).tolist() == [0.0, 0.0, 0.0]

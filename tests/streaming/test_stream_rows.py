@@ -18,7 +18,6 @@ from blocksvm.online.loops import LOSS_SUM, MISTAKES, NO_LABEL
 from blocksvm.stream import main
 from blocksvm.streaming.ranking_kernels import rank_rows
 from blocksvm.streaming.stream_learner import RANKING_BYTES, VALUE_BITS
-from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 from blocksvm.train import main as train_main
 
@@ -79,12 +78,8 @@ def test_area_and_logarithmic_loss_are_those_of_the_predictions(tmp_path):
     """Also where some rows have no label, and whatever the pieces and saves."""
     text, y = vw_text(tmp_path, 303, {40, 41, 42}, seed=2)
     y = np.delete(y, [40, 41, 42])
-    scores, reports = [], []
-    stream = StreamPass(
-        StreamSettings("pa1", save_every=50, format="vw"), on_report=reports.append, on_save=lambda stream: None,
-        on_predicted=lambda values, labels: scores.append(values.copy()),
-    )  # fmt: skip
-    assert stream.run([str(text)])
+    scores = []
+    _, reports = learned(text, "pa1", save_every=50, format="vw", predicted=scores)
     values = np.delete(np.concatenate(scores), [40, 41, 42])
     for report in reports[4:]:
         z, t = values[: report.rows], y[: report.rows]
