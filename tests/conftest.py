@@ -38,6 +38,14 @@ def store(tmp_path_factory, rows):
     return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=128, dtype="float64")
 
 
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory):
+    """Paths of stores of the same rows by how many classes these have, unless a file has others."""
+    from support.training_cases import stores_of_classes
+
+    return stores_of_classes(tmp_path_factory.mktemp("stores"))
+
+
 @pytest.fixture
 def plain_loops(monkeypatch):
     """Runners of learners run their rules as they are: nothing is compiled for what a test alone needs."""

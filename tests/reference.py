@@ -11,6 +11,7 @@ import re
 import numpy as np
 import scipy.sparse
 import sklearn.svm
+from reference_losses import DERIVATIVES, REFERENCES, dual_of, primal_of
 
 LOSSES = ("hinge", "squared-hinge")
 
@@ -124,30 +125,16 @@ def with_bias(X, B):
     return np.hstack([np.asarray(X, dtype=np.float64), column])
 
 
-def loss(margin, name):
-    """hinge: max(0, 1 - m); squared hinge: max(0, 1 - m)^2 (Hsieh 2008, section 1)."""
-    hinge = np.maximum(0.0, 1.0 - np.asarray(margin, dtype=np.float64))
-    return hinge if name == "hinge" else hinge**2
-
-
-_loss_of = loss  # several functions have a parameter named ``loss``
-
-
 def box(name, C_rows):
     """Bounds U_i of alpha_i and D_ii (Hsieh 2008, section 1): hinge C, 0; squared infinity, 1/(2C); C = 0: 0, 0."""
     C_rows = np.asarray(C_rows, dtype=np.float64)
-    if name == "hinge":
+    if name != "squared-hinge":
         return C_rows.copy(), np.zeros(len(C_rows))
     counts = C_rows > 0
     upper = np.where(counts, np.inf, 0.0)
     diagonal = np.zeros(len(C_rows))
     diagonal[counts] = 1.0 / (2.0 * C_rows[counts])
     return upper, diagonal
-
-
-def margins(X, y, w):
-    """m_i = y_i <w, x_i>."""
-    return np.asarray(y, dtype=np.float64) * (_float64_csr(X) @ np.asarray(w))
 
 
 def predict(X, w):
@@ -168,18 +155,12 @@ def weights_of(X, y, alpha):
 
 def primal(X, y, w, C_rows, loss):
     """P(w) = 1/2 ||w||^2 + sum_i C_i loss(y_i <w, x_i>) (Hsieh 2008, section 1)."""
-    w = np.asarray(w, dtype=np.float64)
-    return float(0.5 * (w @ w) + C_rows @ _loss_of(margins(X, y, w), loss))
+    return primal_of(loss, X, y, w, C_rows)
 
 
 def dual(X, y, alpha, C_rows, loss):
-    """D(alpha) = sum alpha - 1/2 ||w||^2 - 1/2 sum D_ii alpha_i^2 (Hsieh 2008); alpha outside of the box is refused."""
-    alpha = np.asarray(alpha, dtype=np.float64)
-    upper, diagonal = box(loss, C_rows)
-    if not (np.all(alpha >= 0) and np.all(alpha <= upper)):
-        raise ValueError("alpha is outside of its box")
-    w = weights_of(X, y, alpha)
-    return float(alpha.sum() - 0.5 * (w @ w) - 0.5 * (diagonal @ alpha**2))
+    """D(alpha) = sum alpha - 1/2 ||w||^2 - 1/2 sum D_ii alpha_i^2 (Hsieh 2008); alpha must lie in the box."""
+    return dual_of(loss, X, y, alpha, C_rows)
 
 
 def dual_cd_visit(X, y, w, alpha, C_rows, loss, orders, eps=None, shrink=True):
@@ -221,7 +202,7 @@ def dual_cd_visit(X, y, w, alpha, C_rows, loss, orders, eps=None, shrink=True):
             rows_visited += 1
             nnz_visited += len(ids)
             if passes == 0:
-                loss_sum += float(C_rows[i]) * float(_loss_of(margin, loss))
+                loss_sum += float(REFERENCES[loss].value(margin, 1.0, C_rows[i], ()))
 
             if shrink and ((a == 0 and G > pg_max_old) or (a == U and G < pg_min_old)):
                 active[i] = False
@@ -258,13 +239,6 @@ def dual_cd_visit(X, y, w, alpha, C_rows, loss, orders, eps=None, shrink=True):
     return w, alpha, info
 
 
-PEGASOS_SLOPES = {"hinge": lambda z, y, r: -r * y if y * z < 1 else 0.0, "squared-hinge": lambda z, y,
-                  r: -2.0 * r * y * max(0.0, 1.0 - y * z), "logistic": lambda z, y, r: -r * y / (1.0 + np.exp(y * z)),
-                  "epsilon-insensitive": lambda z, y, r: 0.0 if abs(z - y) <= 0.1 else r * np.sign(z - y),
-                  "squared-epsilon-insensitive": lambda z, y,
-                  r: 2.0 * r * np.sign(z - y) * max(0.0, abs(z - y) - 0.1)}  # fmt: skip
-
-
 def pegasos_of_any_loss(X, y, lam, batches, loss, row_weight, radius):
     """Pegasos from w = 0 by a loss's derivative (epsilon 0.1): after each step (w, a), where w = sum a_i x_i."""
     X = _float64_csr(X).toarray()
@@ -280,7 +254,7 @@ def pegasos_of_any_loss(X, y, lam, batches, loss, row_weight, radius):
             length = eta
             if loss.startswith("squared") and X[i] @ X[i] > 0:
                 length = min(eta, 1.0 / (2.0 * r * (X[i] @ X[i])))
-            moves[i] -= length / len(batch) * PEGASOS_SLOPES[loss](float(X[i] @ w), float(y[i]), r)
+            moves[i] -= length / len(batch) * float(DERIVATIVES[loss](X[i] @ w, y[i], r, (0.1,)))
         w = (1.0 - 1.0 / t) * w + moves @ X
         a = (1.0 - 1.0 / t) * a + moves
         norm = float(np.sqrt(w @ w))

@@ -121,13 +121,19 @@ def shares_of_gap(name, z, y, a, c, near):
     return np.array(shares)
 
 
-# the derivatives by z of the losses that have one everywhere
-DERIVATIVES = {"squared-hinge": lambda z, y, c, p: -2 * c * y * max(LONG(0), 1 - y * z), "logistic": lambda z, y, c,
-               p: -c * y / (1 + np.exp(y * z)), "squared": lambda z, y, c, p: c * (z - y), "huber": lambda z, y, c,
-               p: c * max(-LONG(p[0]), min(LONG(p[0]), z - y)), "squared-epsilon-insensitive": lambda z, y, c,
-               p: 2 * c * np.sign(z - y) * max(LONG(0), abs(z - y) - p[0]),
-               "support.smooth_hinge:SMOOTH_HINGE": lambda z, y, c,
-               p: (-c * y * min(LONG(1), max(LONG(0), (1 - y * z) / LONG(p[0]))))}  # fmt: skip
+# the derivatives by z, of losses with kinks one of those there
+DERIVATIVES = {
+    "hinge": lambda z, y, c, p: -c * y * (y * z < 1),
+    "squared-hinge": lambda z, y, c, p: -2 * c * y * max(LONG(0), 1 - y * z),
+    "logistic": lambda z, y, c, p: -c * y / (1 + np.exp(y * z)),
+    "squared": lambda z, y, c, p: c * (z - y),
+    "huber": lambda z, y, c, p: c * max(-LONG(p[0]), min(LONG(p[0]), z - y)),
+    "epsilon-insensitive": lambda z, y, c, p: c * np.sign(z - y) * (abs(z - y) > p[0]),
+    "squared-epsilon-insensitive": lambda z, y, c, p: 2 * c * np.sign(z - y) * max(LONG(0), abs(z - y) - p[0]),
+    "support.smooth_hinge:SMOOTH_HINGE": lambda z, y, c, p: (
+        -c * y * min(LONG(1), max(LONG(0), (1 - y * z) / LONG(p[0])))
+    ),
+}
 
 
 def dense_rows(X):

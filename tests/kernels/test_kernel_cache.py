@@ -132,9 +132,6 @@ def test_kernels_hold_no_constants_that_their_folder_is_not_named_by():
         assert not compiled or source in hashed, source
 
 
-# --- the folder -----------------------------------------------------------------------------------------------------
-
-
 def another_owns_it(path: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("only root gives folders away")

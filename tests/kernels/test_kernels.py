@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import reference
 import scipy.sparse
-from support.training_cases import make_pass, random_rows, two_classes
-from support.weighted_rows import solver_of
+from support.training_cases import make_pass, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.conversion.feature_ids import IdIndex, IdTable
@@ -15,12 +14,11 @@ from blocksvm.kernels.columns import sum_of_squares
 from blocksvm.kernels.rows import packed_entries
 from blocksvm.kernels.shuffle import renumber_rows, windowed_order
 from blocksvm.losses import get_loss
-from blocksvm.problems.problem import Problem
 from blocksvm.problems.problem_kernels import Objective
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.pegasos import STEPS, Pegasos
 from blocksvm.solvers.pegasos_kernels import pegasos_pass
-from blocksvm.solvers.solver import Visit
+from blocksvm.solvers.solver import Task, Visit
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.writer import packed
 
@@ -28,53 +26,32 @@ KINDS = ("float32", "float64", "ones")
 LOSSES = reference.LOSSES
 
 
-def block_of(kind: str, seed=0, **options):
-    """(block, X, y) with values of the kind."""
+def rows_of(kind: str, seed=0, **options):
+    """(source, its one block, X, y) with values of the kind."""
     dtype = np.float32 if kind == "float32" else np.float64
     X, y = random_rows(seed=seed, dtype=dtype, ones=kind == "ones", **options)
-    matrix = Matrix(X, y)
-    block = matrix.read_block(np.arange(len(matrix.chunks)), None)
-    if kind == "ones":
-        assert block.values is None
-    else:
-        assert block.values.dtype == kind
-    return block, X, y
-
-
-def cost_of_rows(problem: Problem, y) -> np.ndarray:
-    return np.where(y > 0, *problem.cost[0, ::-1])
+    source = Matrix(X, y)
+    block = source.read_block(np.arange(len(source.chunks)), None)
+    assert block.values is None if kind == "ones" else block.values.dtype == kind
+    return source, block, X, y
 
 
 def assert_close(ours, expected, scale=1.0):
     np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-12 * scale)
 
 
-class DualCDVisit:
-    """Passes of the real solver over one block from a given (w, alpha)."""
-
-    def __init__(self, block, problem, w, alpha, tolerance=None):
-        self.block, self.solver = block, solver_of(DualCD, problem, tolerance)
-        self.state = {a.name: np.zeros(a.length or len(alpha), a.dtype) for a in self.solver.state_arrays}
-        self.solver.start(self.state)
-        self.state |= {"w": w.copy(), "alpha": alpha.copy()}
-        self.visit = Visit()
-
-    def run(self, orders):
-        results = []
-        for order in orders:
-            results.append(make_pass(self.solver, self.block, self.state, self.visit, order))
-            if results[-1].finished:
-                break
-        return results
-
-
-def warm_point(block, X, y, problem, seed):
-    """A feasible start in the middle of a run: w(alpha) of a random alpha, with some at each bound."""
-    rng = np.random.default_rng(seed)
-    bound = reference.box(problem.loss.name, cost_of_rows(problem, y))[0]
-    upper = np.where(np.isinf(bound), 3.0, bound)
-    alpha = upper * np.clip(rng.uniform(-0.5, 1.5, len(y)), 0.0, 1.0)
-    return reference.weights_of(reference.with_bias(X, problem.bias), y, alpha), alpha
+def visited(source, block, settings, bias, w, alpha, orders, tolerance=None):
+    """(state, results of the passes) of a visit of the real solver from a given (w, alpha)."""
+    solver = DualCD(Task(settings, source, bias, tolerance))
+    state = {a.name: np.zeros(a.length or len(alpha), a.dtype) for a in solver.state_arrays}
+    solver.start(state)
+    state |= {"w": w.copy(), "alpha": alpha.copy()}
+    visit, results = Visit(), []
+    for order in orders:
+        results.append(make_pass(solver, block, state, visit, order))
+        if results[-1].finished:
+            break
+    return state, results
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,17 +59,19 @@ def warm_point(block, X, y, problem, seed):
 @pytest.mark.parametrize(("weights", "bias"), [((1.0, 1.0), 0.0), ((0.3, 2.5), 0.0), ((2.0, 0.7), 1.5)])
 @pytest.mark.parametrize("start", ["cold", "warm"])
 def test_dual_cd_equals_the_oracle(kind, loss, weights, bias, start):
-    block, X, y = block_of(kind, seed=3)
+    source, block, X, y = rows_of(kind, seed=3)
     assert (block.sq_norms == 0).any()
-    problem = two_classes(y, loss, 0.8, weights, bias)
-    Xb, C_rows = reference.with_bias(X, bias), cost_of_rows(problem, y)
-    w, alpha = np.zeros(Xb.shape[1]), np.zeros(len(y))
-    if start == "warm":
-        w, alpha = warm_point(block, X, y, problem, 5)
+    settings = {"loss": loss, "C": 0.8, "class_weight": dict(zip((-1.0, 1.0), weights, strict=True))}
+    Xb, C_rows = reference.with_bias(X, bias), 0.8 * np.where(y > 0, weights[1], weights[0])
+    alpha = np.zeros(len(y))
+    if start == "warm":  # in the middle of a run: w(alpha) of a random alpha, with some at each bound
+        bound = reference.box(loss, C_rows)[0]
+        of_bound = np.clip(np.random.default_rng(5).uniform(-0.5, 1.5, len(y)), 0.0, 1.0)
+        alpha = np.where(np.isinf(bound), 3.0, bound) * of_bound
+    w = reference.weights_of(Xb, y, alpha)
     rng = np.random.default_rng(1)
     orders = [rng.permutation(len(y)) for _ in range(12)]
-    visit = DualCDVisit(block, problem, w, alpha)
-    results = visit.run(orders)
+    state, results = visited(source, block, settings, bias, w, alpha, orders)
     for passes in (1, 2, 5, 12):
         w_ref, alpha_ref, info = reference.dual_cd_visit(Xb, y, w, alpha, C_rows, loss, orders[:passes])
         assert sum(r.rows_visited for r in results[:passes]) == info["rows_visited"]
@@ -100,43 +79,39 @@ def test_dual_cd_equals_the_oracle(kind, loss, weights, bias, start):
         assert sum(r.nnz_visited for r in results[:passes]) == info["nnz_visited"] - constants
         assert_close(math.fsum(r.loss_sum for r in results[:passes]), info["loss_sum"], info["loss_sum"])
     assert info["rows_visited"] < 12 * len(y), "nothing was shrunk: the case shows less than it should"
-    assert_close(visit.state["w"], w_ref)
-    assert_close(visit.state["alpha"], alpha_ref)
+    assert_close(state["w"], w_ref)
+    assert_close(state["alpha"], alpha_ref)
     gain = math.fsum(r.gain for r in results)
     duals = [reference.dual(Xb, y, a, C_rows, loss) for a in (alpha, alpha_ref)]
     assert_close(gain, duals[1] - duals[0], 1.0 + abs(duals[1]))
     # the running sum moved by exactly the change of alpha
     diagonal = reference.box(loss, C_rows)[1]
     conjugates = [-a.sum() + 0.5 * diagonal @ a**2 for a in (alpha, alpha_ref)]
-    assert_close(visit.state["conjugates"][0], conjugates[1] - conjugates[0], 1.0 + np.abs(conjugates).max())
+    assert_close(state["conjugates"][0], conjugates[1] - conjugates[0], 1.0 + np.abs(conjugates).max())
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("tolerance", [0.5, 0.01])
 def test_dual_cd_ends_a_visit_by_tolerance_where_the_oracle_does(loss, tolerance):
-    block, X, y = block_of("float64", seed=4)
-    problem = two_classes(y, loss, 0.5)
+    source, block, X, y = rows_of("float64", seed=4)
     rng = np.random.default_rng(2)
-    orders = [rng.permutation(len(y)) for _ in range(300)]
-    Xb, C_rows = reference.with_bias(X, 0.0), cost_of_rows(problem, y)
+    orders, Xb = [rng.permutation(len(y)) for _ in range(300)], reference.with_bias(X, 0.0)
     start = np.zeros(Xb.shape[1]), np.zeros(len(y))
-    w, alpha, info = reference.dual_cd_visit(Xb, y, *start, C_rows, loss, orders, eps=tolerance)
+    w, alpha, info = reference.dual_cd_visit(Xb, y, *start, np.full(len(y), 0.5), loss, orders, eps=tolerance)
     assert 2 < info["passes"] < 300
-    visit = DualCDVisit(block, problem, *start, tolerance=tolerance)
-    results = visit.run(orders)
+    state, results = visited(source, block, {"loss": loss, "C": 0.5}, 0.0, *start, orders, tolerance)
     assert [r.finished for r in results] == [False] * (info["passes"] - 1) + [True]
     assert sum(r.rows_visited for r in results) == info["rows_visited"]
-    assert_close(visit.state["w"], w)
-    assert_close(visit.state["alpha"], alpha)
+    assert_close(state["w"], w)
+    assert_close(state["alpha"], alpha)
 
 
 @pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
 def test_the_average_stands_the_first_steps_of_a_large_c(C):
     """There w is projected at every step: the scale falls by hundreds of orders, the average must not fall with it."""
-    block, X, y = block_of("float64", seed=13, n=1500, d=12, density=0.5)
-    problem = two_classes(y, "hinge", C)
-    lam, radius = 1.0 / problem.total_cost, math.sqrt(problem.total_cost)
-    solver = solver_of(Pegasos, problem, batch=1)
+    source, block, X, y = rows_of("float64", seed=13, n=1500, d=12, density=0.5)
+    lam, radius = 1.0 / (1500 * C), math.sqrt(1500 * C)
+    solver = Pegasos(Task({"loss": "hinge", "C": C, "batch": 1}, source))
     state = {a.name: np.zeros(a.length or X.shape[1] + 1) for a in solver.state_arrays}
     solver.start(state)
     order = np.random.default_rng(0).permutation(1500).astype(np.int32)
@@ -154,7 +129,7 @@ def test_the_average_stands_the_first_steps_of_a_large_c(C):
 
 def test_pegasos_norm_is_summed_anew():
     """||v||^2 is exact at a t that is a multiple of 2^20, whatever had become of it."""
-    block, X, y = block_of("float64", seed=6)
+    _, block, X, y = rows_of("float64", seed=6)
     v, lagged = np.random.default_rng(0).standard_normal((2, X.shape[1] + 1))
     scalars = np.array([1.0, 12345.0, float(1 << 20), 0.0, 0.0])
     objective = Objective(0.0, np.ones((1, 2)), None, get_loss("hinge").at({}))

@@ -104,11 +104,19 @@ def test_products_and_sums_are_those_of_plain_rows(features, values, dtype, widt
     assert np.array_equal(out[:6], out_packed[9:15])
 
 
-def test_parts_of_a_block_are_its_rows():
-    plain, words, _ = blocks_of(*plain_rows("both", "few", np.float32))
-    for start, stop in ((0, 20), (3, 3), (5, 17), (19, 20)):
-        ours, theirs = words.of_rows(slice(start, stop)), plain.of_rows(slice(start, stop))
-        assert (ours.n_nonzeros, ours.lengths.tolist()) == (theirs.n_nonzeros, theirs.lengths.tolist())
-        indices, values = np.empty(ours.n_nonzeros, np.int32), np.empty(ours.n_nonzeros, np.float32)
-        unpack_rows(ours.entries, 0, indices, values)
-        assert indices.tobytes() == theirs.indices.tobytes() and values.tobytes() == theirs.values.tobytes()
+@pytest.mark.parametrize("dtype", [None, np.float32])
+@pytest.mark.parametrize("span", [slice(0, 20), slice(3, 3), slice(5, 17), slice(0, 1), slice(19, 20)])
+def test_parts_of_a_block_are_its_rows(dtype, span):
+    lengths, indices, values = plain_rows("both", "same" if dtype is None else "few", dtype)
+    plain, words, _ = blocks_of(lengths, indices, values)
+    here = slice(*np.append(0, np.cumsum(lengths))[[span.start, span.stop]])
+    for part in (plain.of_rows(span), words.of_rows(span)):
+        n = part.n_nonzeros
+        assert part.indptr[0] == 0 and part.lengths.tolist() == lengths[span].tolist() and n == lengths[span].sum()
+        assert part.rows.tolist() == part.y.tolist() == np.arange(20)[span].tolist()
+        own, own_values = part.indices, part.values
+        if part.packed:
+            own, own_values = np.empty(n, np.int32), None if dtype is None else np.empty(n, dtype)
+            unpack_rows(part.entries, 0, own, own_values)
+        assert own.tobytes() == indices[here].tobytes()
+        assert own_values is None if dtype is None else own_values.tobytes() == values[here].tobytes()

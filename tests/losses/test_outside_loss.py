@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse
+from reference import with_bias
+from reference_losses import primal_of
 from scipy.optimize import minimize
 from support.plain_learners import plain_runner
-from support.smooth_hinge import BARE, SMOOTH_HINGE, link, smooth_hinge_sum
+from support.smooth_hinge import BARE, SMOOTH_HINGE, link
 from support.training_cases import make_store, random_rows
 
 import blocksvm
@@ -56,28 +58,18 @@ def command(run_in_process, folder):
     return run
 
 
-def refused(run_in_process, main, *words) -> str:
-    user_code._by_user.clear()
-    found = run_in_process(main, *map(str, words))
-    assert found.code == 2
-    return found.last_line
-
-
 @pytest.mark.parametrize("more", ["", "--bias 1", "--bias free", "--solver pegasos --dual --max-outer 300 --tol 0.02"])
 def test_training_is_certified_and_minimal(command, folder, more):
     words = f"train two.h5 out.h5 --loss {PLACE} --width {WIDTH} -C 0.7 --overwrite {more}".split()[1:]
     command(train, " ".join(words))
     model = load_model(folder / "out.h5")
     X, y = random_rows(n=150, d=12, seed=8)
-    X = X.astype(np.float32).astype(np.float64).toarray()
-    biased, free = "--bias" in more, "free" in more
+    XB = with_bias(X.astype(np.float32), 1.0 if "--bias" in more else 0.0)
 
     def primal(w):
-        regularised = w[:12] if free or not biased else w
-        z = X @ w[:12] + (w[12] if biased else 0.0)
-        return 0.5 * regularised @ regularised + 0.7 * smooth_hinge_sum(y * z, WIDTH)
+        return primal_of(PLACE, XB, y, w, np.full(150, 0.7), (WIDTH,)) - ("free" in more) * 0.5 * w[12] ** 2
 
-    least = minimize(primal, np.zeros(13 if biased else 12), method="BFGS", options={"gtol": 1e-7}).fun
+    least = minimize(primal, np.zeros(13), method="BFGS", options={"gtol": 1e-7}).fun
     assert least * (1 - 1e-6) <= model.meta.certificate.primal <= least * 1.03
 
 
@@ -125,7 +117,7 @@ def test_streams_and_regret_and_what_is_said_of_them(command, folder):
         assert f"loss        {PLACE}" in shown and "VIOLATED" not in shown
 
 
-def test_probabilities_are_those_of_its_link(command, folder, run_in_process):
+def test_probabilities_are_those_of_its_link(command, folder, refusal):
     command(train, f"two.h5 model.h5 --loss {PLACE} --overwrite")
     values = command(predict, "model.h5 two.svm --scores").out.split()
     found = command(predict, f"model.h5 two.svm --probabilities --loss {PLACE}").out.split("\n")[:-1]
@@ -133,9 +125,10 @@ def test_probabilities_are_those_of_its_link(command, folder, run_in_process):
         [list(map(float, line.split())) for line in found], link(np.array(values, float)), atol=1e-12
     )
     # a file decides over no code
-    said = refused(run_in_process, predict, folder / "model.h5", folder / "two.svm", "--probabilities")
+    user_code._by_user.clear()
+    said = refusal(predict, folder / "model.h5", folder / "two.svm", "--probabilities")
     assert f"names {PLACE} as its loss, whose code would run; if you trust it, give --loss {PLACE}" in said
-    said = refused(run_in_process, predict, folder / "model.h5", folder / "two.svm", "--loss", "hinge")
+    said = refusal(predict, folder / "model.h5", folder / "two.svm", "--loss", "hinge")
     assert f"has the loss {PLACE}" in said
     command(export, "model.h5 model.txt --format liblinear --overwrite")
     command(export, "model.h5 model.tsv --format table --overwrite")
@@ -174,9 +167,10 @@ def test_estimators(loss):
         (regret, "two.h5 --learner ogd", "has no conjugate"),
     ],
 )
-def test_who_needs_a_part_that_is_missing_says_so_before_it_starts(run_in_process, folder, main, words, expected):
-    words = [str(folder / word) if word.endswith(FILES) else word for word in words.split()]
-    said = refused(run_in_process, main, *words, "--loss", "support.smooth_hinge:BARE", "--overwrite")
+def test_who_needs_a_part_that_is_missing_says_so_before_it_starts(refusal, folder, main, words, expected):
+    user_code._by_user.clear()
+    words = [folder / word if word.endswith(FILES) else word for word in words.split()]
+    said = refusal(main, *words, "--loss", "support.smooth_hinge:BARE", "--overwrite")
     assert f"--loss support.smooth_hinge:BARE: {expected}" in said
 
 

@@ -1,14 +1,15 @@
 """Passive-aggressive learners where predictions cost differently: the rules, the files of costs, the commands."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse
-from support.online_cases import agree, csr, rows
-from support.passive_aggressive import COSTS, costly, step_of
+from support.online_cases import agree, learned_in_parts, rows
+from support.passive_aggressive import COSTS, costing, played
 from support.plain_learners import plain_runner
-from support.training_cases import make_store, run_in_process, stop_after, train
+from support.training_cases import assert_resumed, make_store, run_in_process, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -35,18 +36,9 @@ def classes(seed=0, n=150):
 
 def plainly(learner, X, y, max_loss):
     """(W, sum of losses, mistakes, cost) by the rule as it is written."""
-    W, losses, mistakes, cost = np.zeros((K, D)), 0.0, 0, 0.0
-    for x, c in zip(X, y, strict=True):
-        predicted = np.argmax(W @ x)
-        mistakes += predicted != c
-        cost += COSTS[c, predicted]
-        s, loss = costly(W @ x, c, max_loss)
-        losses += loss
-        if loss > 0.0:
-            tau = step_of(learner, 0.3, loss, 2.0 * x @ x)
-            W[c] += tau * x
-            W[s] -= tau * x
-    return W, losses, mistakes, cost
+    W, before, (losses, _, _) = played(learner, 0.3, np.zeros((K, D)), X, y, partial(costing, max_loss=max_loss))
+    predicted = np.array([np.argmax(W_t @ x) for W_t, x in zip(before, X, strict=True)])
+    return W, losses.sum(), (predicted != y).sum(), COSTS[y, predicted].sum()
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -57,15 +49,7 @@ def test_the_rule_is_the_published_one(learner, rule):
     given = {"costs": COSTS, "cost_rule": rule} | ({} if learner == "pa" else {"C": 0.3})
     runner = plain_runner(learner, given, {}, n_classes=K)
     runner.take_costs(Labels((1.0, 2.0, 3.0, 4.0)))
-    results = []
-    for size in (1, 7, len(y)):
-        state = runner.new_state(D)
-        for start in range(0, len(y), size):
-            part = slice(start, start + size)
-            order = np.arange(len(y[part]), dtype=np.int32)
-            runner.learn(csr(X[part]), y[part].astype(np.int16), order, D, state)
-        results.append(state.columns.tobytes() + state.tally.tobytes())
-    assert results[0] == results[1] == results[2]
+    state = learned_in_parts(runner, X, y)
     agree(runner.weights(state, np.empty(K * (D + 1))).reshape(K, D + 1)[:, :D], W)
     found = state.tally[[loops.LOSS_SUM, loops.MISTAKES, loops.COST]]
     assert found == pytest.approx([losses, mistakes, cost], rel=1e-10)
@@ -141,11 +125,9 @@ def test_commands_learn_with_costs_and_show_them(given, tmp_path, capsys, succee
 def test_a_run_with_costs_resumes_with_the_same_ones(given, tmp_path):
     _, store, _, _ = given
     run = {"learner": "pa1", "costs": COSTS, "block_chunks": 1, "max_outer": 3}
-    whole = train(store, **run)
-    assert train(store, stop=stop_after(9), checkpoint=tmp_path / "c", **run).result.status == "interrupted"
-    assert train(store, checkpoint=tmp_path / "c", resume=True, **run).same(whole)
+    assert_resumed(store, tmp_path, (9,), **run)
     with pytest.raises(InputError, match=r"was begun with costs=.{1,80}, but .{1,80} is given now"):
-        train(store, checkpoint=tmp_path / "c", resume=True, **run | {"costs": 2.0 * COSTS})
+        train(store, checkpoint=tmp_path / "9.ckpt", resume=True, **run | {"costs": 2.0 * COSTS})
 
 
 def test_what_cannot_be_is_refused():

@@ -1,7 +1,7 @@
-"""Online learners with a kernel: against the definition, the learners of features, a numerical optimiser; budgets,
-memory, the way from a store to predictions."""
+"""Online learners with a kernel: their definition, bounds and budgets, and the way from a store to predictions."""
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
+from support.kernel_cases import plain_kernel, rows_of_a_ball
 from support.training_cases import make_store, run_in_process, stop_after, svmlight, train
 
 from blocksvm.api.fit import fit
@@ -33,41 +34,23 @@ LEARNERS = [
 ]
 
 
-def rows(n=80, d=8, seed=1):
-    """Rows inside and outside of a ball, one without entries, some that stand twice; float32 values."""
-    rng = np.random.default_rng(seed)
-    X = (rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)).astype(np.float32).astype(float)
-    X[3] = 0.0
-    X[n // 2 : n // 2 + 5] = X[:5]
-    return X, np.where((X**2).sum(axis=1) > np.median((X**2).sum(axis=1)), 1.0, -1.0)
+rows = partial(rows_of_a_ball, copies=5)
 
 
 def sparse_rows(X):
     return sparse.csr_matrix(X, dtype=np.float32)
 
 
-def plain_kernel(function, bias=0.0):
-    name = function.get("kernel", "rbf")
-
-    def kernel(x, z):
-        if name == "rbf":
-            return np.exp(-function["gamma"] * ((x - z) ** 2).sum()) + bias**2
-        product = x @ z
-        return (product if name == "linear" else (function["gamma"] * product + function["coef0"]) ** 3) + bias**2
-
-    return kernel
-
-
 class Definition:
-    """w = sum_i a_i phi(x_i), in ``terms`` {number of the row: [x_i, a_i]}, the oldest first.  A row that is one too
-    many for the budget, or in the span of the others, moves their a such that w moves by tau y P phi(x), P the
-    projection on the span (Orabona, Keshet, Caputo, JMLR 2009; Wang, Vucetic, AISTATS 2010)."""
+    """w = sum_i a_i phi(x_i), in ``terms`` {i: a_i}, the oldest first; K (n, n): kernel values of all rows.  A row that
+    is one too many for the budget, or in the span of the others, moves their a such that w moves by tau y P phi(x), P
+    the projection on the span (Orabona, Keshet, Caputo, JMLR 2009; Wang, Vucetic, AISTATS 2010)."""
 
-    def __init__(self, name, case, function, bias=0.0):
-        self.name, self.case, self.kernel, self.terms = name, case, plain_kernel(function, bias), {}
+    def __init__(self, name, case, K):
+        self.name, self.case, self.K, self.terms = name, case, K, {}
 
-    def score(self, x):
-        return sum(a * self.kernel(z, x) for z, a in self.terms.values())
+    def score(self, i):
+        return sum(a * self.K[i, j] for j, a in self.terms.items())
 
     def tau(self, loss, q, h):
         C = h * self.case.get("C", 1.0)
@@ -75,36 +58,32 @@ class Definition:
         steps = step, loss / q, min(C, loss / q), loss / (q + 0.5 / C)
         return steps[[name for name, _ in LEARNERS].index(self.name)]
 
-    def learn(self, number, x, y, h):
-        z, q = self.score(x), self.kernel(x, x)
+    def learn(self, i, y, h):
+        z, q = self.score(i), self.K[i, i]
         loss = max(0.0, 1.0 - y * z)
         acts = y * z <= 0.0 if self.name == "kernel-perceptron" else loss > 0.0
         if not acts or q <= 0.0 or h == 0.0:
             return z
-        if number in self.terms:
-            self.terms[number][1] += y * self.tau(loss, q, h)
+        if i in self.terms:
+            self.terms[i] += y * self.tau(loss, q, h)
             return z
         if "budget" in self.case and self.terms:
-            kept = [row for row, _ in self.terms.values()]
-            values = np.array([self.kernel(u, x) for u in kept])
-            d = np.linalg.solve(np.array([[self.kernel(u, v) for v in kept] for u in kept]), values)
+            kept = list(self.terms)
+            values = self.K[i, kept]
+            d = np.linalg.solve(self.K[np.ix_(kept, kept)], values)
             if len(kept) == self.case["budget"] or q - d @ values <= 1e-10 * q:
                 if d @ values > 0.0:
-                    for term, part in zip(self.terms.values(), d, strict=True):
-                        term[1] += y * self.tau(loss, d @ values, h) * part
+                    for j, part in zip(kept, d, strict=True):
+                        self.terms[j] += y * self.tau(loss, d @ values, h) * part
                 return z
-        self.terms[number] = [x, y * self.tau(loss, q, h)]
+        self.terms[i] = y * self.tau(loss, q, h)
         return z
 
-
-def run_definition(dense, X, y, epochs=1, weights=None):
-    """Each row in its order; (scores before learning, coefficients by row)."""
-    weights = np.ones(len(y)) if weights is None else weights
-    scores = [dense.learn(i, X[i], y[i], weights[i]) for _ in range(epochs) for i in range(len(y))]
-    found = np.zeros(len(y))
-    for i, (_, a) in dense.terms.items():
-        found[i] = a
-    return np.array(scores), found
+    def run(self, y, epochs=1, weights=None):
+        """Each row in its order; (scores before learning, coefficients by row)."""
+        weights = np.ones(len(y)) if weights is None else weights
+        scores = [self.learn(i, y[i], weights[i]) for _ in range(epochs) for i in range(len(y))]
+        return np.array(scores), np.array([self.terms.get(i, 0.0) for i in range(len(y))])
 
 
 @pytest.mark.parametrize(("name", "case"), LEARNERS)
@@ -113,11 +92,10 @@ def run_definition(dense, X, y, epochs=1, weights=None):
 )
 def test_a_learner_is_its_definition(name, case, function, budget, bias):
     X, y = rows()
-    dense = Definition(name, case | budget, function, bias)
-    scores, expected = run_definition(dense, X, y, epochs=2)
-    found = train(
-        Matrix(sparse_rows(X), y), learner=name, order="stored", max_outer=2, bias=bias, **case, **budget, **function
-    )
+    dense = Definition(name, case | budget, plain_kernel(X, X, **function) + bias**2)
+    scores, expected = dense.run(y, epochs=2)
+    own = {"learner": name, "order": "stored", "max_outer": 2, "bias": bias} | case | budget | function
+    found = train(Matrix(sparse_rows(X), y), **own)
     state, labels = found.loop.state, np.tile(y, 2)
     by_row = np.where(state["positions"] > 0, state["coefficients"], 0.0)
     scale = np.abs(expected).max()
@@ -130,10 +108,8 @@ def test_a_learner_is_its_definition(name, case, function, budget, bias):
     support = found.result.support
     by_age = [state["positions"].tolist().index(place) for place in sorted(set(state["positions"]) - {0})]
     assert np.array_equal(support.coefficients, by_row[by_age])
-    last = np.array([dense.score(x) for x in X])
-    model = fit(
-        Matrix(sparse_rows(X), y), learner=name, order="stored", max_outer=2, bias=bias, **case, **budget, **function
-    )
+    last = np.array([dense.score(i) for i in range(len(y))])
+    model = fit(Matrix(sparse_rows(X), y), **own)
     np.testing.assert_allclose(model.model.decision_function(sparse_rows(X)), last, rtol=1e-5, atol=1e-5 * scale)
     wrong = np.abs(last) > 1e-9 * scale
     assert abs(model.certificate.accuracy - np.mean((last > 0.0) == (y > 0.0))) <= 1.0 - wrong.mean() + 1e-12
@@ -172,10 +148,9 @@ def test_any_blocks_and_a_resumed_run_have_the_same_bits(tmp_path, budget):
         )
     source = Matrix(sparse_rows(X), y, chunk_rows=np.arange(0, 140, 7))
     for polls in (3, 29):
-        path = tmp_path / f"{polls}.h5"
-        broken = train(source, block_chunks=1, stop=stop_after(polls), checkpoint=path, **own)
-        assert broken.result.status == "interrupted"
-        found.append(train(source, block_chunks=1, checkpoint=path, resume=True, **own))
+        kept = {"block_chunks": 1, "checkpoint": tmp_path / f"{polls}.h5"}
+        assert train(source, stop=stop_after(polls), **kept, **own).result.status == "interrupted"
+        found.append(train(source, resume=True, **kept, **own))
     for other in found[1:]:
         for name in ("tally", "positions", "coefficients"):
             a, b = (run.loop.state[name].copy() for run in (found[0], other))
@@ -189,9 +164,8 @@ def test_any_blocks_and_a_resumed_run_have_the_same_bits(tmp_path, budget):
 def test_weights_of_rows_and_classes():
     X, y = rows(n=60)
     weights = np.random.default_rng(0).integers(0, 3, 60).astype(float)
-    scores, expected = run_definition(
-        Definition("kernel-pa1", {"C": 0.2}, RBF), X, y, weights=np.where(y > 0, 3.0, 1.0) * weights
-    )
+    dense = Definition("kernel-pa1", {"C": 0.2}, plain_kernel(X, X, **RBF))
+    scores, expected = dense.run(y, weights=np.where(y > 0, 3.0, 1.0) * weights)
     found = train(
         Matrix(sparse_rows(X), y, weights=weights), learner="kernel-pa1", C=0.2, order="stored",
         class_weight={1.0: 3.0}, **RBF,
@@ -212,15 +186,14 @@ def test_weights_of_rows_and_classes():
 def test_a_projected_step_minimises_what_it_stands_for(name):
     """||w' - w||^2 / 2 + C l(w')^power over w' = w + sum_p b_p phi(z_p): by a general solver over all b."""
     X, y = rows(n=40, seed=5)
-    C, budget, kernel = 0.8, 6, plain_kernel(RBF)
+    C, budget, all_values = 0.8, 6, plain_kernel(X, X, **RBF)
     own = {"learner": name, "C": C, "order": "stored", "budget": budget} | RBF
     tried = 0
     for n in range(20, 40):
         before, after = (train(Matrix(sparse_rows(X[:k]), y[:k]), **own).loop.state for k in (n, n + 1))
         members = np.flatnonzero(before["positions"])
         assert len(members) == budget
-        K = np.array([[kernel(u, v) for v in X[members]] for u in X[members]])
-        k, a = np.array([kernel(z, X[n]) for z in X[members]]), before["coefficients"][members]
+        K, k, a = all_values[np.ix_(members, members)], all_values[n, members], before["coefficients"][members]
         power = 1 if name == "kernel-pa1" else 2
 
         def objective(b, K=K, k=k, a=a, i=n, power=power):
@@ -243,7 +216,7 @@ def test_the_bounds_hold_in_the_space_of_the_kernel(seed, C):
     rng = np.random.default_rng(seed)
     X, y = rows(n=50, seed=seed % 991)
     b = rng.normal(size=50) * rng.uniform(0.0, 3.0) + (y if rng.random() < 0.5 else 0.0)
-    K = np.array([[plain_kernel(RBF)(u, v) for v in X] for u in X])
+    K = plain_kernel(X, X, **RBF)
     best, norm = np.maximum(0.0, 1.0 - y * (K @ b)), float(b @ K @ b)
     source = Matrix(sparse_rows(X), y)
     tally = {

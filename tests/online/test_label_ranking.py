@@ -6,11 +6,11 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse
-from support.online_cases import agree, csr, rows
-from support.passive_aggressive import pair_of, step_of
+from support.online_cases import agree, learned_in_parts, rows
+from support.passive_aggressive import played, ranked
 from support.plain_learners import plain_runner
 from support.stream_cases import SMALL_PIECES, learned
-from support.training_cases import make_store, run_in_process, stop_after, train
+from support.training_cases import assert_resumed, make_store, run_in_process, text_of_sets, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -39,38 +39,22 @@ def given_sets(seed=0):
     return X, [tuple(np.flatnonzero(own).tolist()) for own in member]
 
 
-def text_of(X, sets) -> str:
-    return "".join(
-        ",".join(str(10 * c) for c in own)
-        + " " + " ".join(f"{j}:{x!r}" for j, x in enumerate(row.tolist()) if x) + "\n"
-        for row, own in zip(X, sets, strict=True)
-    )  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    X, sets = given_sets()
     folder = tmp_path_factory.mktemp("ranking")
-    return make_store(folder, text_of(X, sets), chunk_nonzeros=128, keep_order=True, format="multilabel")
+    return make_store(folder, text(), chunk_nonzeros=128, keep_order=True, format="multilabel")
 
 
-def ranked(learner, C, X, sets):
+def text() -> str:
+    X, sets = given_sets()
+    return text_of_sets(X, [[10 * c for c in own] for own in sets])
+
+
+def plainly(learner, C, X, sets):
     """(W after all rows, losses, mistakes, scores before each row) as it is written: the right class of the lowest
     score and the wrong one of the highest move by tau x and -tau x; nothing where no class, or every one, is right."""
-    W, loss, mistakes, scores = np.zeros((K, X.shape[1])), 0.0, 0, []
-    for x, own in zip(X, sets, strict=True):
-        scores.append(W @ x)
-        if (pair := pair_of(scores[-1], np.isin(np.arange(K), own))) is None:
-            continue
-        r, s = pair
-        margin, q = scores[-1][r] - scores[-1][s], 2.0 * x @ x
-        suffered = max(0.0, 1.0 - margin)
-        loss, mistakes = loss + suffered, mistakes + (margin <= 0.0)
-        if q > 0.0:
-            tau = float(margin <= 0.0) if learner == "perceptron" else step_of(learner, C, suffered, q)
-            W[r] += tau * x
-            W[s] -= tau * x
-    return W, loss, mistakes, np.array(scores)
+    W, before, (losses, _, _) = played(learner, C, np.zeros((K, D)), X, sets, ranked)
+    return W, losses.sum(), (losses >= 1.0).sum(), np.array([W_t @ x for W_t, x in zip(before, X, strict=True)])
 
 
 @pytest.mark.parametrize(
@@ -78,19 +62,11 @@ def ranked(learner, C, X, sets):
 )
 def test_the_pair_ranked_worst_is_learned_from(learner, case):
     X, sets = given_sets()
-    W, loss, mistakes, _ = ranked(learner, 0.05, X, sets)
+    W, loss, mistakes, _ = plainly(learner, 0.05, X, sets)
     distinct = sorted(set(sets))
     y = np.array([distinct.index(own) for own in sets], np.int16)
     runner = plain_runner(learner, case, {}, n_classes=K, targets="sets")
-    results = []
-    for size in (1, 7, N):
-        state = runner.new_state(D)
-        for start in range(0, N, size):
-            part = slice(start, start + size)
-            order = np.arange(len(y[part]), dtype=np.int32)
-            runner.learn(csr(X[part]), y[part], order, D, state, sets=SetTable.of(distinct))
-        results.append(state.columns.tobytes() + state.tally.tobytes())
-    assert results[0] == results[1] == results[2]
+    state = learned_in_parts(runner, X, y, sets=SetTable.of(distinct))
     agree(runner.weights(state, np.empty(K * (D + 1))).reshape(K, D + 1)[:, :D], W)
     assert state.tally[loops.LOSS_SUM] == pytest.approx(loss, rel=1e-12)
     assert (state.tally[loops.MISTAKES], state.tally[loops.ROWS]) == (mistakes, N)
@@ -124,7 +100,7 @@ def test_sets_of_one_are_single_labels(store):
 
 def test_from_text_to_rankings(store, tmp_path, capsys, succeeds):
     X, sets = given_sets()
-    W, loss, mistakes, _ = ranked("pa1", 0.05, X, sets)
+    W, loss, mistakes, _ = plainly("pa1", 0.05, X, sets)
     arguments = (store, tmp_path / "m.h5", "--learner", "pa1", "-C", "0.05", "--order", "stored", "--valid", store,
                  "--log", tmp_path / "t.jsonl")  # fmt: skip
     succeeds(train_main, *arguments)
@@ -190,20 +166,18 @@ def test_what_cannot_be_is_refused(store, tmp_path):
         fit(X, [{1}, None, {2}], learner="pa1")
 
 
-# -- streams ----------------------------------------------------------------------------------------------------------
-
 LABELS = (0.0, 10.0, 20.0, 30.0)
 
 
 def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, capsys, succeeds, refusal):
     X, sets = given_sets()
-    text = tmp_path / "rows.svm"
-    text.write_text(text_of(X, sets))
-    own = (text, "--format", "multilabel", "--learner", "pa1", "-C", "0.05")
+    path = tmp_path / "rows.svm"
+    path.write_text(text())
+    own = (path, "--format", "multilabel", "--learner", "pa1", "-C", "0.05")
     named = (*own, "--targets", "sets", "--labels", "0,10,20,30")
     more = ("--model", tmp_path / "m.h5", "--predictions", tmp_path / "p", "--scores", "--log", tmp_path / "t")
     out = succeeds(stream_main, *named, *more).out
-    W, loss, mistakes, scores = ranked("pa1", 0.05, X, sets)
+    W, loss, mistakes, scores = plainly("pa1", 0.05, X, sets)
     assert f"average loss {loss / N:.6f}, mistakes {mistakes / N:.4%}" in out
     model = load_model(tmp_path / "m.h5")
     assert (model.labels, model.multilabel, model.ranks) == (LABELS, True, True)
@@ -211,7 +185,7 @@ def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, capsys, s
     np.testing.assert_allclose(np.loadtxt(tmp_path / "p"), scores, rtol=1e-6, atol=1e-9)
     # and it is gone on with, by another stream and by training
     again = ("--from", tmp_path / "m.h5", "--model", tmp_path / "n.h5", "--format", "multilabel")
-    succeeds(stream_main, text, *again)
+    succeeds(stream_main, path, *again)
     with open_store(store) as source:
         trained = fit(source, start_from=tmp_path / "m.h5", order="stored")
     agree(load_model(tmp_path / "n.h5").weights[:, np.argsort(load_model(tmp_path / "n.h5").feature_ids)],
@@ -249,9 +223,8 @@ def test_many_sets_in_a_piece(tmp_path):
 
 
 def test_predicted_sets_as_text(tmp_path):
-    text = tmp_path / "rows.svm"
-    text.write_text(text_of(*given_sets()))
-    stream, _ = learned(text, "pa1", targets="sets", labels=LABELS, format="multilabel")
+    (tmp_path / "rows.svm").write_text(text())
+    stream, _ = learned(tmp_path / "rows.svm", "pa1", targets="sets", labels=LABELS, format="multilabel")
     predicted = []
     lines = Predictions(predicted.append, False, sets=True)
     lines.add(np.array([[1.0, -1.0, 2.0, 0.0], [-1.0] * 4]), stream.targets.known_classes())
@@ -261,9 +234,7 @@ def test_predicted_sets_as_text(tmp_path):
 def test_stopped_resumed_and_continued_to_the_same_bits(store, tmp_path):
     run = {"learner": "pa2", "C": 0.1, "block_chunks": 1, "max_outer": 4}
     whole = train(store, **run)
-    first = train(store, stop=stop_after(9), checkpoint=tmp_path / "c", **run)
-    assert first.result.status == "interrupted"
-    assert train(store, checkpoint=tmp_path / "c", resume=True, **run).same(whole)
+    assert_resumed(store, tmp_path, (9,), whole, **run)
     with open_store(store) as source:
         fit(source, **run | {"max_outer": 2}).save(tmp_path / "m.h5")
         again = fit(source, start_from=tmp_path / "m.h5", block_chunks=1, max_outer=2)

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from support.online_cases import CASES, agree, csr, has_mean, rows, runner_for
+from support.online_cases import CASES, agree, csr, has_mean, rows
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import LOSSES, plain_runner
 from support.stream_cases import text_of
@@ -62,9 +62,6 @@ def test_settings_are_in_models_checkpoints_and_logs(tmp_path, capsys, name, opt
     assert expected.items() <= made["train"]["settings"].items()
     succeeds(train_main, store, tmp_path / "again.h5", "--solver", name, *options, "--checkpoint", tmp_path / "c",
         "--resume", "--max-outer", 2)  # fmt: skip
-
-
-# -- rows of different importance
 
 
 WEIGHED = [name for name in LEARNERS if WEIGHTS in get_learner(name).takes]
@@ -134,9 +131,6 @@ def test_importance_multiplies_a_gradient(name):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
-# -- weights that are no numbers any more
-
-
 def test_a_learner_that_diverges_says_so_and_saves_nothing(tmp_path, capsys, refusal):
     X, y = random_rows(n=200, seed=4, dtype=np.float32)
     X = X * np.float32(100.0)
@@ -164,16 +158,13 @@ def test_a_learner_that_diverges_says_so_and_saves_nothing(tmp_path, capsys, ref
 
 def test_a_score_that_is_none_counts_as_a_loss_that_is_none():
     """Or a hinge loss would hide it: nan is below no margin."""
-    runner = runner_for("ogd", {}, 2)
+    runner = plain_runner("ogd", {}, {})
     state = runner.new_state(2)
     state.columns[0] = math.nan
     with pytest.raises(InputError, match="ogd: its weights overflowed by row 1"):
         runner.learn(csr(np.ones((1, 2))), np.ones(1, np.int16), np.zeros(1, np.int32), 2, state)
     with pytest.raises(InputError, match="its weights overflowed"):
         runner.weights(state, np.empty(3))
-
-
-# -- learners from elsewhere
 
 
 def test_a_learner_from_outside_the_package_is_named_by_its_place():

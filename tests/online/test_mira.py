@@ -1,5 +1,4 @@
-"""MIRA of Crammer and Singer (2003): the step against a numerical optimiser, what it never does, and from text to
-model."""
+"""MIRA of Crammer and Singer (2003): what a step is and never does, and the way from text to a model."""
 
 import numpy as np
 import pytest

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.online_cases import CASES, agree, csr, has_mean, rows, runner_for
+from support.online_cases import CASES, agree, csr, has_mean, ratio, rows
 from support.plain_learners import LEARNERS, LOSSES, MultiPrototype, plain_runner, run
 
 from blocksvm.base.errors import InputError
@@ -84,7 +84,7 @@ def test_ones_are_values_of_one(name):
     indptr, indices, values = csr(X)
     found = []
     for stored in (None, values, values.astype(np.float64)):
-        runner = runner_for(name, CASES[name][0], d)
+        runner = plain_runner(name, CASES[name][0], {})
         state = runner.new_state(d)
         runner.learn((indptr, indices, stored), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, state)
         found.append(state.columns.copy())
@@ -98,10 +98,6 @@ def within(w, radius):
 
 def soft(w, threshold):
     return np.sign(w) * np.maximum(np.abs(w) - threshold, 0.0)
-
-
-def ratio(a, h):
-    return np.divide(a, h, out=np.zeros(len(h)), where=h > 0.0)
 
 
 def by_definition(name, case, X, y):
@@ -185,7 +181,7 @@ def test_weights_of_a_large_power(p):
     X *= np.exp(np.linspace(-3.0, 3.0, len(X)))[:, None]  # theta grows all the time
     X = X.astype(np.float32).astype(float)
     case = {"mirror": "p-norm", "p": p, "step": 0.02}
-    runner = runner_for("omd", case, d)
+    runner = plain_runner("omd", case, {})
     state = runner.new_state(d)
     for part in np.array_split(np.arange(len(y), dtype=np.int32), 3):
         runner.learn(csr(X), y.astype(np.int16), part, d, state)
@@ -208,7 +204,7 @@ def test_labels_are_asked_for_as_often_as_the_margin_says():
     X, y = rows(n=4000, d=d, seed=2)
     order = np.arange(len(y), dtype=np.int32)
     b = 0.5
-    runner = runner_for("pa1", {"C": 0.1}, d, query=b, key=7)
+    runner = plain_runner("pa1", {"C": 0.1}, {}, query=b, key=7)
     state = runner.new_state(d)
     scores = np.empty(len(y))
     runner.learn(csr(X), y.astype(np.int16), order, d, state, scores=scores)
@@ -220,7 +216,7 @@ def test_labels_are_asked_for_as_often_as_the_margin_says():
     for part in (slice(0, 1000), slice(1000, 4000)):
         runner.learn(csr(X[part]), y[part].astype(np.int16), np.arange(len(y[part]), dtype=np.int32), d, again)
     assert np.array_equal(again.columns, state.columns)
-    other = runner_for("pa1", {"C": 0.1}, d, query=b, key=8)
+    other = plain_runner("pa1", {"C": 0.1}, {}, query=b, key=8)
     other_memory = other.new_state(d)
     other.learn(csr(X), y.astype(np.int16), order, d, other_memory)
     assert not np.array_equal(other_memory.columns, state.columns)

@@ -1,17 +1,15 @@
-"""Online learners of numbers: closed forms against a numerical optimiser, means, and the way from text or a
-store to predictions."""
+"""Online learners of numbers: closed forms, means, and the way from text or a store to predictions."""
 
 import json
 
 import numpy as np
 import pytest
 import scipy.sparse
-from scipy.optimize import minimize_scalar
 from support.online_cases import agree, csr, has_mean
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import plain_runner, run
-from support.stream_cases import learned, text_of, weights_by_id
-from support.training_cases import make_store, run_in_process, svmlight, train
+from support.stream_cases import learned, text_of
+from support.training_cases import make_store, svmlight, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -85,33 +83,6 @@ def test_the_mean_and_what_was_suffered_are_those_of_each_row(name, case):
     assert state.tally[SQUARED_ERRORS] == pytest.approx((apart**2).sum(), rel=1e-9)
 
 
-def best_step(w, x, y, epsilon, weight, power):
-    """a of the least a^2 ||x||^2 / 2 + weight l(w + a x)^power, numerically."""
-
-    def objective(a):
-        loss = max(0.0, abs((w + a * x) @ x - y) - epsilon)
-        return 0.5 * a * a * (x @ x) + weight * loss**power
-
-    return minimize_scalar(objective, bracket=(-1.0, 1.0), options={"xtol": 1e-12}).x
-
-
-@pytest.mark.parametrize("kind", [0, 1, 2])
-def test_a_step_minimises_what_it_stands_for(kind):
-    """PA: ||w' - w||^2 / 2 least such that the loss is 0; PA-I: + C l(w'); PA-II: + C l(w')^2; along x."""
-    rng = np.random.default_rng(kind)
-    name, C, epsilon = ("pa", "pa1", "pa2")[kind], 0.3, 0.2
-    for _ in range(20):
-        x, w, y = rng.standard_normal(5), rng.standard_normal(5), 4.0 * rng.standard_normal()
-        runner = plain_runner(name, {"epsilon": epsilon} | ({"C": C} if kind else {}), {}, targets="numbers")
-        state = runner.new_state(5)
-        state.columns[:5] = w
-        runner.learn(csr(x[None], np.float64), np.array([y]), np.zeros(1, np.int32), 5, state)
-        moved = float((state.columns[:5] - w) @ x / (x @ x))
-        # a large weight makes the constraint hold
-        found = best_step(w, x, y, epsilon, 1e7 if kind == 0 else C, 2 if kind == 2 else 1)
-        assert moved == pytest.approx(found, abs=1e-5)
-
-
 @pytest.mark.parametrize("name", ["pa1", "nag", "adagrad-rda"])
 def test_training_in_blocks_is_the_learner_and_tells_its_error(name):
     X, y = numbers(n=70, seed=1)
@@ -126,31 +97,21 @@ def test_training_in_blocks_is_the_learner_and_tells_its_error(name):
     assert trained.result.certificate.accuracy is None
 
 
-def test_a_stream_goes_on_from_numbers_and_weights_count(tmp_path):
+def test_a_prior_of_numbers_is_predicted_besides_and_weights_count(tmp_path):
     X, y = numbers(n=120, seed=3)
-    X = scipy.sparse.csr_matrix(X)
-    text, half = text_of(tmp_path, X, y), text_of(tmp_path, X[:60], y[:60], "half.svm")
-    rest = text_of(tmp_path, X[60:], y[60:], "rest.svm")
-    whole, _ = learned(text, "pa2", targets="numbers")
-    first, _ = learned(half, "pa2", targets="numbers")
+    X, own = scipy.sparse.csr_matrix(X), {"targets": "numbers"}
+    _, whole = learned(text_of(tmp_path, X, y), "pa2", **own)
+    first, before = learned(text_of(tmp_path, X[:60], y[:60]), "pa2", **own)
     save_stream(tmp_path / "half.h5", first)
-    second, reports = learned(rest, "", start_from=tmp_path / "half.h5")
-    save_stream(tmp_path / "whole.h5", whole)
-    save_stream(tmp_path / "both.h5", second)
-    assert np.array_equal(*(weights_by_id(tmp_path / f"{name}.h5", 31)[0] for name in ("whole", "both")))
-    assert reports[-1].rows == 120
-    # a prior's part is predicted besides
-    third, told = learned(rest, "pa2", prior=tmp_path / "half.h5", targets="numbers")
-    assert told[-1].squared_errors == pytest.approx(
-        reports[-1].squared_errors - first.report().squared_errors, rel=1e-9
-    )
+    _, rest = learned(text_of(tmp_path, X[60:], y[60:]), "pa2", prior=tmp_path / "half.h5", **own)
+    assert rest[-1].squared_errors == pytest.approx(whole[-1].squared_errors - before[-1].squared_errors, rel=1e-9)
     # a row of weight h is one with h C in place of C
     light = fit(X, y, learner="pa1", C=0.1, sample_weight=np.full(120, 3.0), targets="numbers")
     heavy = fit(X, y, learner="pa1", C=0.1 * 3.0, targets="numbers")
     assert np.array_equal(light.model.weights, heavy.model.weights)
 
 
-def test_from_text_to_predictions(tmp_path, capsys, succeeds):
+def test_from_text_to_predictions(tmp_path, succeeds):
     X, y = numbers(n=300, seed=4, noise=0.05)
     X = scipy.sparse.csr_matrix(X)
     store = make_store(tmp_path, X[:200], y[:200])
@@ -159,8 +120,7 @@ def test_from_text_to_predictions(tmp_path, capsys, succeeds):
     _, out, err = succeeds(train_main, store, model, "--learner", "pa1", "--targets", "numbers", "--epsilon", "0.01",
         "--max-outer", "20", "--average", "--valid", store, "--log", log)  # fmt: skip
     assert "root mean squared error on the training rows" in out
-    assert "rmse" in err
-    assert "mistakes" not in err
+    assert "rmse" in err and "mistakes" not in err
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert events[0]["learner_settings"]["targets"] == "numbers"
     assert [event for event in events if event["event"] == "outer"][-1]["squared_errors"] > 0.0
@@ -168,20 +128,13 @@ def test_from_text_to_predictions(tmp_path, capsys, succeeds):
     z = np.array(out.split(), dtype=float)
     assert np.sqrt(np.square(z - y[200:]).mean()) < 0.2 * y.std()
     assert "root mean squared error" in err
-    loaded = load_model(model)
-    np.testing.assert_allclose(loaded.predict(_shifted(X[200:])), z, rtol=1e-5, atol=1e-6)
-    out = run_in_process(capsys, info, model)[1]
-    assert "targets numbers" in out
+    shifted = scipy.sparse.hstack([scipy.sparse.csr_matrix((100, 1)), X[200:]]).tocsr()
+    np.testing.assert_allclose(load_model(model).predict(shifted), z, rtol=1e-5, atol=1e-6)
+    assert "targets numbers" in succeeds(info, model).out
     _, out, err = succeeds(stream_main, tmp_path / "new.svm", "--learner", "pa1", "--targets", "numbers", "--model",
         tmp_path / "s.h5")  # fmt: skip
-    assert "rmse" in out
-    assert "rmse" in err
-    assert "rmse" in run_in_process(capsys, info, tmp_path / "s.h5")[1]
+    assert "rmse" in out and "rmse" in err and "rmse" in succeeds(info, tmp_path / "s.h5").out
     succeeds(stream_main, tmp_path / "new.svm", "--from", tmp_path / "s.h5", "--model", tmp_path / "s2.h5")
-
-
-def _shifted(X):
-    return scipy.sparse.hstack([scipy.sparse.csr_matrix((X.shape[0], 1)), X]).tocsr()
 
 
 @pytest.mark.parametrize(

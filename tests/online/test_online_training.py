@@ -5,12 +5,13 @@ import math
 
 import numpy as np
 import pytest
-import reference
 import scipy.sparse
+from support.class_cases import classes
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype, OneVsRest
 from support.plain_learners import run as run_plainly
-from support.training_cases import make_store, random_rows, stop_after, train
+from support.stream_cases import learned, text_of, weights_by_id
+from support.training_cases import assert_resumed, make_store, random_rows, stop_after, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -19,18 +20,12 @@ from blocksvm.model.decision_values import area_under_curve
 from blocksvm.model.model_file import load_model
 from blocksvm.predict import main as predict
 from blocksvm.sources.matrix import Matrix
+from blocksvm.store.reader import open_store
 from blocksvm.stream import main as stream_main
+from blocksvm.streaming.stream_saving import save_stream
 from blocksvm.train import main as train_main
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
-
-
-def classes(n=90, d=12, k=4, seed=0):
-    """(X CSR, labels that are no 0 .. k - 1)"""
-    rng = np.random.default_rng(seed)
-    X = scipy.sparse.random(n, d, density=0.4, random_state=rng, format="csr", data_rvs=rng.standard_normal)
-    y = np.argmax(X @ rng.standard_normal((d, k)), axis=1)
-    return X, np.array([-3.0, 0.5, 7.0, 40.0, 41.0])[y]
 
 
 @pytest.mark.parametrize("name", ["perceptron-bias", "arow", "hf-fobos", "omd", "auto"])
@@ -68,7 +63,8 @@ def test_an_epoch_reports_what_was_suffered_and_the_end_what_was_learned():
 
 @pytest.mark.parametrize(("name", "rule"), [("hf-fobos", "prototype"), ("arow", "rest")])
 def test_more_classes_from_store_to_prediction(tmp_path, name, rule, succeeds):
-    X, y = classes()
+    X, y = classes(n=90, d=12)
+    y = np.array([-3.0, 0.5, 7.0, 40.0])[y]
     store = make_store(tmp_path, X, y, dtype="float64", keep_order=True)
     model, out = tmp_path / "m.h5", tmp_path / "p.txt"
     options = ["--solver", name, "--order", "stored", "--multiclass", rule, "--bias", "1"]
@@ -79,11 +75,9 @@ def test_more_classes_from_store_to_prediction(tmp_path, name, rule, succeeds):
     dense = (MultiPrototype if rule == "prototype" else OneVsRest)(PLAIN[name], k, d + 1)
     for x, label in zip(wide, y, strict=True):
         dense.learn(x, int(np.searchsorted(labels, label)))
-    loaded = load_model(model)
+    by_id, loaded = weights_by_id(model, d + 1)
     assert loaded.labels == tuple(labels)
-    by_id = np.zeros((k, d + 2))
-    by_id[:, loaded.feature_ids] = loaded.weights
-    np.testing.assert_allclose(by_id[:, 1 : d + 1], dense.W[:, :d], rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(by_id[:, 1:], dense.W[:, :d], rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(loaded.intercept, dense.W[:, d], rtol=1e-9, atol=1e-10)
     expected = labels[[dense.predict(x) for x in wide]]
     text = tmp_path / "rows.svm"
@@ -129,26 +123,19 @@ def test_continuing_on_other_rows_keeps_what_only_the_model_knows(tmp_path):
         wide = scipy.sparse.lil_matrix((rows.shape[0], 22))
         wide[:, own] = rows
         texts.append((wide.tocsr(), labels))
-    stores = [
-        make_store(tmp_path, A, labels, name=f"s{k}", dtype="float64", keep_order=True)
-        for k, (A, labels) in enumerate((A[:, 1:], labels) for A, labels in texts)
-    ]
-    from blocksvm.store.reader import Store
-
+    one, two = (make_store(tmp_path, A[:, 1:], labels, name=f"s{k}", dtype="float64", keep_order=True)
+                for k, (A, labels) in enumerate(texts))  # fmt: skip
     settings = {"solver": "arow", "order": "stored", "bias": 0.5}
-    with Store(stores[0]) as one, Store(stores[1]) as two:
-        fit(one, **settings).save(tmp_path / "one.h5")
-        both = fit(two, start_from=tmp_path / "one.h5", **settings)
-        both.save(tmp_path / "both.h5")
+    with open_store(one) as first, open_store(two) as second:
+        fit(first, **settings).save(tmp_path / "one.h5")
+        fit(second, start_from=tmp_path / "one.h5", **settings).save(tmp_path / "both.h5")
     dense = PLAIN["arow"](22)
     for A, labels in texts:
         rows = A.toarray()
         rows[:, 21] = 0.5
         run_plainly(dense, rows, labels)
-    model = load_model(tmp_path / "both.h5")
-    found = np.zeros(22)
-    found[model.feature_ids] = model.weights
-    np.testing.assert_allclose(found[:21], dense.w[:21], rtol=1e-9, atol=1e-10)
+    found, model = weights_by_id(tmp_path / "both.h5", 21)
+    np.testing.assert_allclose(found, dense.w[:21], rtol=1e-9, atol=1e-10)
     assert model.intercept == pytest.approx(0.5 * dense.w[21], rel=1e-9)
 
 
@@ -167,8 +154,8 @@ def test_what_cannot_be_continued_is_refused(tmp_path):
     fit(source).save(tmp_path / "batch.h5")
     with pytest.raises(InputError, match="start_from: pa1 does not accept it"):
         fit(source, solver="pa1", start_from=tmp_path / "batch.h5")
-    other = Matrix(source_of := random_rows(seed=7)[0], np.where(random_rows(seed=7)[1] > 0, 2.0, 1.0))
-    assert source_of.shape[0] == other.n_samples
+    X, y = random_rows(seed=7)
+    other = Matrix(X, np.where(y > 0, 2.0, 1.0))
     with pytest.raises(InputError, match="has the labels -1, 1, other ones"):
         fit(other, solver="pa1", C=0.5, start_from=tmp_path / "m.h5")
 
@@ -177,9 +164,7 @@ def test_what_cannot_be_continued_is_refused(tmp_path):
 def test_a_prior_model_is_what_a_learner_starts_from_and_is_pulled_towards(tmp_path, average):
     X, y = random_rows(n=60, seed=8)
     fit(Matrix(X, y), tol=1e-2).save(tmp_path / "prior.h5")
-    prior = load_model(tmp_path / "prior.h5")
-    w0 = np.zeros(X.shape[1])
-    w0[prior.feature_ids] = prior.weights
+    w0, _ = weights_by_id(tmp_path / "prior.h5", X.shape[1])
     Z, v = random_rows(n=70, seed=9)
     run = train(Matrix(Z, v), solver="ogd", order="stored", prior=tmp_path / "prior.h5", average=average, radius=0.6)
     # the learner's own weights are what is added to the prior's: its rule sees the whole score
@@ -277,14 +262,7 @@ def test_a_perceptron_stops_when_it_makes_no_mistake_and_says_what_that_shows(tm
 def test_a_learner_is_resumed_and_checkpointed_like_any_solver(tmp_path):
     source = Matrix(*random_rows(n=90, seed=10), chunk_rows=np.arange(0, 90, 6))
     settings = {"solver": "adagrad-fobos", "max_outer": 4, "block_chunks": 3, "l1": 0.01, "average": True}
-    whole = train(source, **settings)
-    for polls in (1, 7, 13):
-        path = tmp_path / f"{polls}.ckpt"
-        stopped = train(source, stop=stop_after(polls), checkpoint=path, **settings)
-        assert stopped.result.status == "interrupted"
-        resumed = train(source, checkpoint=path, resume=True, **settings)
-        assert resumed.same(whole)
-        assert np.array_equal(resumed.loop.state["tally"], whole.loop.state["tally"])
+    assert_resumed(source, tmp_path, (1, 7, 13), **settings)
 
 
 def test_separable_by_the_last_weights_is_not_separable_by_their_mean():
@@ -310,31 +288,20 @@ def test_a_learner_for_each_class_is_at_rest_when_none_of_them_moves():
     assert told_rightly_before, "no epoch told every class rightly while a learner was wrong"
 
 
-def test_pegasos_as_a_learner_is_the_same_from_a_store_and_from_text(tmp_path, succeeds):
-    from support.stream_cases import learned, text_of, weights_by_id
-
-    from blocksvm.streaming.stream_saving import save_stream
-
+@pytest.mark.parametrize("average", [False, True])
+def test_pegasos_as_a_learner_is_the_same_from_a_store_and_from_text(tmp_path, average):
     X, y = random_rows(n=80, d=10, seed=4, dtype=np.float32)
-    store, text = make_store(tmp_path, X, y, keep_order=True), text_of(tmp_path, X, y)
-    for options, average in ((["--lambda", "0.05"], False), (["--lambda", "0.05", "--average"], True)):
-        model = tmp_path / f"{average}.h5"
-        arguments = (store, model, "--learner", "pegasos", "--order", "stored", *options)
-        succeeds(train_main, *arguments)
-        stream, _ = learned(text, "pegasos", settings={"lam": 0.05}, average=average)
-        save_stream(tmp_path / "stream.h5", stream)
-        streamed = weights_by_id(tmp_path / "stream.h5", 11)[0]
-        np.testing.assert_allclose(weights_by_id(model, 11)[0], streamed, rtol=1e-12, atol=1e-15)
-    by_C = fit(Matrix(X, y), learner="pegasos", C=1.0 / (0.05 * 80), order="stored")
-    np.testing.assert_allclose(
-        by_C.result.w[:-1], weights_by_id(tmp_path / "False.h5", 11)[0][1:], rtol=1e-9, atol=1e-12
-    )
-    X, y = classes()
+    run = {"learner": "pegasos", "order": "stored", "average": average}
+    with open_store(make_store(tmp_path, X, y, keep_order=True)) as store:
+        trained = fit(store, lam=0.05, **run).model
+    stream, _ = learned(text_of(tmp_path, X, y), "pegasos", settings={"lam": 0.05}, average=average)
+    save_stream(tmp_path / "stream.h5", stream)
+    streamed = weights_by_id(tmp_path / "stream.h5", 11)[0]
+    np.testing.assert_allclose(trained.weights, streamed[trained.feature_ids], rtol=1e-12, atol=1e-15)
+    by_C = fit(X, y, C=1.0 / (0.05 * 80), **run).model
+    np.testing.assert_allclose(by_C.weights, streamed[1:], rtol=1e-9, atol=1e-12)
     with pytest.raises(InputError, match="lam and C say the same thing"):
-        fit(Matrix(X, y), learner="pegasos", C=1.0, lam=0.1)
-
-
-# -- weights of classes ------------------------------------------------------------------------------------------------
+        fit(X, y, C=1.0, lam=0.1, **run)
 
 
 @pytest.mark.parametrize(("learner", "n_classes"), [("pa1", 2), ("fobos", 2), ("arow", 3)])
@@ -370,40 +337,4 @@ def test_balanced_classes_and_who_takes_no_weights(tmp_path, succeeds, refusal):
     succeeds(train_main, store, tmp_path / "m.h5", "--learner", "pa1", "--class-weight", "balanced", "--quiet")
     assert "was learned with --class-weight balanced, which a stream does not take" in refusal(
         stream_main, tmp_path / "rows.svm", "--from", tmp_path / "m.h5", "--quiet"
-    )
-
-
-@pytest.mark.parametrize("loss", ["squared-hinge"])
-@pytest.mark.parametrize("bias", [1.0])
-def test_dual_cd_is_regularised_towards_a_prior_model(tmp_path, loss, bias):
-    X, y = random_rows(n=60, seed=8)
-    fit(Matrix(X, y), tol=1e-2, bias=bias).save(tmp_path / "prior.h5")
-    prior = load_model(tmp_path / "prior.h5")
-    w0 = np.zeros(X.shape[1] + 1)
-    w0[prior.feature_ids] = prior.weights
-    w0[-1] = prior.intercept
-    Z, v = random_rows(n=80, seed=9)
-    source = Matrix(Z, v, chunk_rows=np.arange(0, 80, 8))
-    run = train(source, loss=loss, C=0.3, bias=bias, tol=1e-8, schedule="5", block_chunks=3,
-                prior=tmp_path / "prior.h5")  # fmt: skip
-    assert run.result.status == "converged"
-    certificate = run.result.certificate
-    wide = np.hstack([Z.toarray(), np.full((80, 1), bias)])
-    m = v * (wide @ run.w)
-    excess = np.maximum(0.0, 1.0 - m)
-    primal = 0.5 * ((run.w - w0) ** 2).sum() + 0.3 * (excess if loss == "hinge" else excess**2).sum()
-    u = wide.T @ (run.alpha * v)
-    dual = (run.alpha * (1.0 - v * (wide @ w0))).sum() - 0.5 * u @ u
-    if loss == "squared-hinge":
-        dual -= (run.alpha**2).sum() / (4 * 0.3)
-    assert certificate.primal == pytest.approx(primal, rel=1e-9)
-    assert certificate.dual == pytest.approx(dual, rel=1e-7)
-    np.testing.assert_allclose(run.w, w0 + u, atol=1e-10)
-    outers = [e for e in run.outer() if e["dual_estimate"] is not None]
-    assert all(e["dual_estimate"] <= primal * (1 + 1e-9) for e in outers)
-    # another optimum than without the prior, and nearer to it the less C weighs
-    plain = train(source, loss=loss, C=0.3, bias=bias, tol=1e-8, schedule="5", block_chunks=3)
-    assert not np.allclose(plain.w, run.w, atol=1e-3)
-    assert reference.primal(wide, v, plain.w, np.full(80, 0.3), loss) < reference.primal(
-        wide, v, run.w, np.full(80, 0.3), loss
     )

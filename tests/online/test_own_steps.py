@@ -1,5 +1,4 @@
-"""Learners that set their own steps: normalised gradients, coins, the better of both, and FTRL-Proximal, in plain
-Python."""
+"""Learners that set their own steps, in plain Python: normalised gradients, coins, the better of both, and FTRL."""
 
 import numpy as np
 import pytest
@@ -7,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, gammaln
-from support.online_cases import csr, rows
+from support.online_cases import csr, ratio, rows
 from support.plain_learners import plain_runner
 
 from blocksvm.losses import get_loss
@@ -30,9 +29,6 @@ def weights_of(name, X, y, weights=None, **settings):
     return learned(name, X, y, weights, **settings)[2]
 
 
-# Normalised adaptive gradients
-
-
 def test_logistic_steps_hold_where_nothing_may_overflow():
     aware_step = np.errstate(all="ignore")(get_loss("logistic").at({}).aware_step)
     for m in (-800.0, -50.0, 0.0, 30.0, 700.0, 1e4):
@@ -41,10 +37,6 @@ def test_logistic_steps_hold_where_nothing_may_overflow():
             assert 0.0 <= rise <= amount
             if abs(m) < 300.0 and m + rise < 300.0:
                 assert rise + np.exp(m) * np.expm1(rise) == pytest.approx(amount, rel=1e-12)
-
-
-def ratio(a, b):
-    return np.divide(a, b, out=np.zeros_like(b), where=b > 0.0)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared"])
@@ -69,9 +61,6 @@ def test_weights_are_those_of_the_definition(loss):
             change = (label - z) * -np.expm1(-h * q) if loss == "squared" else label * min(h * q, 1.0 - label * z)
             w = w + change / q * rate * x
     np.testing.assert_allclose(weights_of("nag", X, y, weights, loss=loss), w, rtol=1e-9, atol=1e-12)
-
-
-# Coins
 
 
 def test_the_unit_of_a_feature_does_not_matter():
@@ -128,8 +117,6 @@ def test_coins_are_those_of_the_definition():
     np.testing.assert_allclose(weights_of("coin", X, y, weights), w, rtol=1e-9, atol=1e-12)
 
 
-# The better of both
-
 D = 30
 
 
@@ -165,9 +152,6 @@ def test_it_is_both_learners_and_follows_the_better_one(real, seed):
     assert both.tally[SQUARED_ERRORS if real else MISTAKES] == pytest.approx(counted.sum(), rel=1e-9)
     # the weights are those of the one that leads now
     np.testing.assert_allclose(w, w_nag if charges[0][-1] <= charges[1][-1] else w_coin, rtol=1e-9, atol=1e-12)
-
-
-# FTRL-Proximal
 
 
 def test_weights_are_the_minimiser_of_linearised_losses_with_proximal_terms():

@@ -15,8 +15,6 @@ def cases(wanted=lambda name, settings_: True):
 
 
 ALL = cases(lambda name, settings_: settings_.get("group") != 2.0)  # which leaves no weight here
-
-
 INF = float("inf")
 
 
@@ -36,8 +34,6 @@ def after(learner, *rounds):
         weights.append(learner.w)
     return weights
 
-
-# Passive-aggressive steps are the minimisers of their problems
 
 X0, W0 = np.array([0.8, -1.1, 0.5]), np.array([0.3, 0.4, -0.7])
 
@@ -86,27 +82,37 @@ def minimise(objective, start, constraints):
     raise AssertionError(f"no point fulfils the KKT conditions: residual {residual(p, multipliers):.1e}")
 
 
-@pytest.mark.parametrize("y", [-1, 1])
-@pytest.mark.parametrize("name", ["pa", "pa1", "pa2"])
-@pytest.mark.parametrize("C", [0.05, 3.0])
-def test_passive_aggressive_step_is_the_minimiser(name, C, y):
-    learner = LEARNERS[name](3, **({} if name == "pa" else {"C": C}))
-    learner.w = W0
+def at_margin(m, y):
+    """Weights whose margin on (X0, y) is m, not parallel to X0."""
+    return W0 + (y * m - W0 @ X0) / (X0 @ X0) * X0
+
+
+MARGINS = pytest.mark.parametrize(("m", "y"), [(-4.0, 1), (-0.6, -1), (0.0, 1), (0.35, 1), (0.8, -1), (5.0, 1)])
+
+
+@MARGINS
+@pytest.mark.parametrize(("name", "C"), [("pa", 1), ("pa1", 0.05), ("pa1", 3.0), ("pa2", 0.05), ("pa2", 3.0)])
+@pytest.mark.parametrize("epsilon", [None, 0.15])
+def test_passive_aggressive_step_is_the_minimiser(name, C, m, y, epsilon):
+    """PA: ||w' - w||^2 / 2 least such that the loss is 0; PA-I: + C l(w'); PA-II: + C l(w')^2; epsilon: of numbers."""
+    more = {} if epsilon is None else {"targets": "numbers", "epsilon": epsilon}
+    learner, before = LEARNERS[name](3, **more, **({} if name == "pa" else {"C": C})), at_margin(m, y)
+    learner.w = before
     learner.learn(X0, y)
-    power = {"pa": 0, "pa1": 1, "pa2": 2}[name]
+    short = [lambda w: 1 - y * (w @ X0)]  # the loss is the largest of these and 0
+    if more:
+        short = [lambda w: w @ X0 - y - epsilon, lambda w: y - w @ X0 - epsilon]
     if name == "pa":
-        optimum = minimise(lambda w: 0.5 * np.sum((w - W0) ** 2), W0, [lambda w: y * (w @ X0) - 1])
+        met = [lambda w, of=of: -of(w) for of in short]
+        optimum = minimise(lambda w: 0.5 * np.sum((w - before) ** 2), before, met)
     else:
+        met = [*(lambda p, of=of: p[3] - of(p[:3]) for of in short), lambda p: p[3]]
         optimum = minimise(
-            lambda p: 0.5 * np.sum((p[:3] - W0) ** 2) + C * p[3] ** power,
-            np.append(W0, 3.0),
-            [lambda p: y * (p[:3] @ X0) - 1 + p[3], lambda p: p[3]],
+            lambda p: 0.5 * np.sum((p[:3] - before) ** 2) + C * p[3] ** int(name[-1]), np.append(before, 3.0), met
         )[:3]
     np.testing.assert_allclose(learner.w, optimum, atol=1e-8)
-    assert np.max(np.abs(learner.w - W0)) > 1e-2
+    assert np.any(learner.w != before) == (m < 1 if epsilon is None else abs(m - 1) > epsilon)
 
-
-# Confidence-weighted steps are the minimisers of their problems over all Gaussians
 
 VAR0 = np.array([0.6, 1.7, 0.9])
 
@@ -132,14 +138,6 @@ def moments(p, y):
     return y * (mu @ X0), np.sum((L.T @ X0) ** 2)
 
 
-def at_margin(m, y):
-    """Weights whose margin on (X0, y) is m, not parallel to X0."""
-    return W0 + (y * m - W0 @ X0) / (X0 @ X0) * X0
-
-
-MARGINS = pytest.mark.parametrize(("m", "y"), [(-4.0, 1), (-0.6, -1), (0.0, 1), (0.35, 1), (0.8, -1), (5.0, 1)])
-
-
 @MARGINS
 @pytest.mark.parametrize(
     ("name", "C"),
@@ -150,10 +148,7 @@ def test_confidence_weighted_step_is_the_minimiser(name, C, m, y):
     phi = scipy.stats.norm.ppf(0.9)
     mean = at_margin(m, y)
     learner.w = mean
-    if name == "cw-var":
-        learner.precision = 1 / VAR0
-    else:
-        learner.variance = VAR0
+    learner.variance = VAR0
     learner.learn(X0, y)
     start = np.concatenate([mean, 0.5 * np.log(VAR0), np.zeros(3)])
 
@@ -183,13 +178,8 @@ def test_confidence_weighted_step_is_the_minimiser(name, C, m, y):
         np.testing.assert_array_equal(learner.variance, VAR0)
         return
     np.testing.assert_allclose(learner.w, mu, atol=1e-7)
-    if name == "cw-var":
-        np.testing.assert_allclose(learner.precision, np.diag(np.linalg.inv(covariance)), rtol=1e-7)
-    else:
-        np.testing.assert_allclose(learner.variance, np.diag(covariance), rtol=1e-7)
-
-
-# Perceptrons, gradient steps and mirrors
+    of_diagonal = 1 / np.diag(np.linalg.inv(covariance)) if name == "cw-var" else np.diag(covariance)
+    np.testing.assert_allclose(learner.variance, of_diagonal, rtol=1e-7)
 
 
 def test_perceptrons_by_hand():
@@ -201,62 +191,45 @@ def test_perceptrons_by_hand():
     np.testing.assert_array_equal(w, [-0.5, 0])
     assert learner.b == 2
     np.testing.assert_allclose(mean, [-0.6, -0.1])
-    plain = after(LEARNERS["perceptron"](2, step=0.5), *rounds)
-    np.testing.assert_array_equal(plain, [(-0.5, -0.5), (-0.5, 0), (-0.5, 0), (-0.5, 0), (0, 0)])
-
-
-def test_perceptron_is_gradient_descent_on_its_loss():
-    X, y = rows()
-    X[5] = 0
-    expected = run(LEARNERS["ogd"](4, step=0.7, decay="constant", loss="perceptron"), X, y, 2)
-    for ours, theirs in zip(run(LEARNERS["perceptron"](4, step=0.7), X, y, 2), expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-14)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_linearised_forel_and_the_euclidean_mirror_follow_gradient_descent(loss):
+def test_perceptron_linearised_forel_and_the_euclidean_mirror_follow_gradient_descent(loss):
     X, y = rows()
+    X[5] = 0
     ogd = run(LEARNERS["ogd"](4, step=0.2, decay="constant", loss=loss), X, y, 2)
-    forel = run(LEARNERS["forel"](4, step=0.2, loss=loss), X, y, 2)
-    omd = run(LEARNERS["omd"](4, step=0.2, loss=loss), X, y, 2)
-    two_norm = run(LEARNERS["omd"](4, step=0.2, mirror="p-norm", p=2, loss=loss), X, y, 2)
     assert np.max(np.abs(ogd[1])) > 0.01
-    for other in (forel, omd, two_norm):
-        for a, b in zip(ogd, other, strict=True):
+    others = [("forel", {"loss": loss}), ("omd", {"loss": loss}), ("omd", {"loss": loss, "mirror": "p-norm", "p": 2})]
+    for name, settings_ in others + [("perceptron", {})] * (loss == "perceptron"):
+        for a, b in zip(ogd, run(LEARNERS[name](4, step=0.2, **settings_), X, y, 2), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("p", [2.0, 3.0, 4.5])
-def test_p_norm_mirror_is_the_minimiser(p):
-    learner = LEARNERS["omd"](3, mirror="p-norm", p=p, step=0.4)
-    np.testing.assert_array_equal(learner.w, 0)
-    q = p / (p - 1)
-    for x, y in [((0.5, -1.0, 0.2), 1), ((0.9, 1.0, 0.4), -1), ((-0.2, 0.4, 0.7), 1)]:
-        learner.learn(np.array(x), y)
-        optimum = scipy.optimize.minimize(
-            lambda w: -(learner.theta @ w) + np.sum(np.abs(w) ** q) ** (2 / q) / 0.8,
-            learner.theta,
-            method="Nelder-Mead",
-            options={"xatol": 1e-9, "fatol": 1e-16, "maxiter": 4000},
-        )
-        np.testing.assert_allclose(learner.w, optimum.x, atol=1e-5)
-    assert np.all(np.abs(learner.theta) > 0.1)
-
-
-def test_entropic_mirror_is_the_minimiser():
-    learner = LEARNERS["omd"](3, mirror="entropic", radius=3.0, step=0.4)
+@pytest.mark.parametrize("p", [None, *(pytest.param(p, marks=pytest.mark.slow) for p in (2.0, 3.0, 4.5))])
+def test_a_mirror_is_the_minimiser(p):
+    """argmin -<theta, w> + R(w): of the p-norm, or (None) of 2 d shares of U with R = (U / eta) sum share log share."""
+    learner = LEARNERS["omd"](
+        3, step=0.4, **({"mirror": "p-norm", "p": p} if p else {"mirror": "entropic", "radius": 3})
+    )
     np.testing.assert_array_equal(learner.w, 0)
     for x, y in [((0.5, -1.0, 0.2), 1), ((0.9, 1.0, 0.4), -1), ((-0.2, 0.4, 0.7), 1)]:
         learner.learn(np.array(x), y)
 
-        def objective(logits):  # over 2 d shares of U, with R = (U / eta) sum of share log share
+        def of_norm(w):
+            return -(learner.theta @ w) + np.sum(np.abs(w) ** (p / (p - 1))) ** (2 * (p - 1) / p) / 0.8
+
+        def of_shares(logits):
             share = scipy.special.softmax(logits)
             return -3 * learner.theta @ (share[:3] - share[3:]) + 3 / 0.4 * share @ np.log(share)
 
-        share = scipy.special.softmax(scipy.optimize.minimize(objective, np.zeros(6), jac="3-point").x)
-        np.testing.assert_allclose(learner.w, 3 * (share[:3] - share[3:]), atol=1e-5)
-    assert np.max(np.abs(learner.w)) > 0.3
+        if p:
+            close = {"xatol": 1e-9, "fatol": 1e-16, "maxiter": 4000}
+            optimum = scipy.optimize.minimize(of_norm, learner.theta, method="Nelder-Mead", options=close).x
+        else:
+            share = scipy.special.softmax(scipy.optimize.minimize(of_shares, np.zeros(6), jac="3-point").x)
+            optimum = 3 * (share[:3] - share[3:])
+        np.testing.assert_allclose(learner.w, optimum, atol=1e-5)
+    assert np.all(np.abs(learner.theta) > 0.1) and np.max(np.abs(learner.w)) > 0.1
 
 
 def test_entropic_mirror_has_no_overflow_and_no_cancellation():
@@ -266,15 +239,9 @@ def test_entropic_mirror_has_no_overflow_and_no_cancellation():
     np.testing.assert_allclose(after(tiny, ((1e-20, 0), 1)), [(1e-20, 0)], rtol=1e-12)
 
 
-# What holds for every learner
-
-
-# More than two classes, selective sampling
-
-
-def path(name, n=25, **settings_):
+def path(name, **settings_):
     """(t, w_t, g_t, all g so far, w_{t+1}) of a learner with hinge loss, the gradients worked out here."""
-    X, y = rows(n=n, d=3, seed=2)
+    X, y = rows(n=25, d=3, seed=2)
     X[7] = 0
     learner, past = LEARNERS[name](3, **settings_), []
     for t, (x, label) in enumerate(zip(X, y, strict=True), 1):
@@ -284,71 +251,40 @@ def path(name, n=25, **settings_):
         yield t, before, past[-1], np.array(past), learner.w
 
 
-def check_each(steps, objective, zeros_wanted=True):
-    """Every weight after every round minimises objective(v, j, t, w_t, g_t, all g so far)."""
-    zeros = others = 0
-    for *round_, result in steps:
-        expected = [minimiser_of_one(objective, j, *round_) for j in range(3)]
-        np.testing.assert_allclose(result, expected, atol=2e-6)
-        zeros += np.sum((result == 0) & (round_[0] > 3))
+STEPS = [("fobos", {"l1": l1, "l2": l2, "decay": decay})
+         for l1, l2 in ((0.35, 0.0), (0.0, 0.5), (0.3, 0.4)) for decay in ("sqrt", "constant")]  # fmt: skip
+STEPS += [("hf-fobos", {"l1": 0.3, "p": p, "cap": cap, "decay": decay})
+          for p in (1, 2, 3, INF) for cap in (None, 0.9) for decay in ("sqrt", "constant")]  # fmt: skip
+STEPS += [(name, {"l1": 0.2, "delta": delta}) for name in ("adagrad-rda", "adagrad-fobos") for delta in (0.0, 0.5)]
+
+
+@pytest.mark.parametrize(("name", "settings_"), [*STEPS, ("adagrad-rda-squares", {"l1": 0.2})], ids=str)
+def test_each_weight_after_each_round_is_the_minimiser(name, settings_):
+    own = {"l2": 0.0, "decay": "sqrt", "p": 2, "cap": None, "delta": 0.0} | settings_
+    l1, p, zeros, others = own["l1"], own["p"], 0, 0
+
+    def objective(v, t, before, g, past):
+        """Of one weight: it before the round, its gradient now, and in all rounds so far (t,)."""
+        eta = 0.8 / np.sqrt(np.arange(1, t + 1)) if own["decay"] == "sqrt" else np.full(t, 0.8)
+        if name.endswith("adagrad-fobos"):
+            return g * v + l1 * abs(v) + (own["delta"] + np.sqrt(np.sum(past**2))) * (v - before) ** 2 / (2 * 0.8)
+        if name.startswith("adagrad"):
+            h = np.sum(past**2) if name.endswith("squares") else (own["delta"] + np.sqrt(np.sum(past**2))) / 0.8
+            return np.mean(past) * v + l1 * abs(v) + (h * v * v / (2 * t) if h > 0 else abs(v))
+        h, moves = 1.0, np.abs(eta * past)
+        if name == "hf-fobos":
+            h = np.max(moves) if p == INF else np.sum(moves**p) ** (1 / p)
+            h = min(h, own["cap"]) if own["cap"] is not None and p <= 2 else h
+        return 0.5 * (v - before + eta[-1] * g) ** 2 + eta[-1] * (l1 * h * abs(v) + own["l2"] * v * v / 2)
+
+    for t, before, g, past, result in path(name, **settings_ | ({} if name.endswith("squares") else {"step": 0.8})):
+        for j in range(3):
+            found = scipy.optimize.minimize_scalar(objective, args=(t, before[j], g[j], past[:, j]), bounds=(-50, 50),
+                                                   options={"xatol": 1e-11, "maxiter": 500})  # fmt: skip
+            assert result[j] == pytest.approx(found.x, abs=2e-6)
+        zeros += np.sum((result == 0) & (t > 3))
         others += np.sum(result != 0)
-    assert others > 10 and (zeros > 0 or not zeros_wanted)  # both sides of the threshold were met
-
-
-def minimiser_of_one(objective, *given_):
-    options = {"xatol": 1e-11, "maxiter": 500}
-    return scipy.optimize.minimize_scalar(objective, args=given_, bounds=(-50, 50), options=options).x
-
-
-@pytest.mark.parametrize("decay", ["sqrt", "constant"])
-@pytest.mark.parametrize(("l1", "l2"), [(0.35, 0.0), (0.0, 0.5), (0.3, 0.4)])
-def test_fobos_step_is_the_minimiser(l1, l2, decay):
-    def objective(v, j, t, before, g, past):
-        eta = 0.8 / np.sqrt(t) if decay == "sqrt" else 0.8
-        return 0.5 * (v - before[j] + eta * g[j]) ** 2 + eta * (l1 * abs(v) + l2 * v * v / 2)
-
-    check_each(path("fobos", l1=l1, l2=l2, step=0.8, decay=decay), objective, zeros_wanted=l1 > 0)
-
-
-@pytest.mark.parametrize("decay", ["sqrt", "constant"])
-@pytest.mark.parametrize("cap", [None, 0.9])
-@pytest.mark.parametrize("p", [1, 2, 3, INF])
-def test_hf_fobos_step_is_the_minimiser(p, cap, decay):
-    def objective(v, j, t, before, g, past):
-        eta = 0.8 / np.sqrt(np.arange(1, t + 1)) if decay == "sqrt" else np.full(t, 0.8)
-        moves = np.abs(eta * past[:, j])
-        h = np.max(moves) if p == INF else np.sum(moves**p) ** (1 / p)
-        if cap is not None and p <= 2:
-            h = min(h, cap)
-        return 0.5 * (v - before[j] + eta[-1] * g[j]) ** 2 + eta[-1] * 0.3 * h * abs(v)
-
-    check_each(path("hf-fobos", l1=0.3, p=p, cap=cap, step=0.8, decay=decay), objective)
-
-
-@pytest.mark.parametrize("delta", [0.0, 0.5])
-def test_adagrad_rda_is_the_minimiser(delta):
-    def objective(v, j, t, before, g, past):
-        h = delta + np.sqrt(np.sum(past[:, j] ** 2))
-        return np.mean(past[:, j]) * v + 0.2 * abs(v) + (h * v * v / (2 * t * 0.8) if h > 0 else abs(v))
-
-    check_each(path("adagrad-rda", l1=0.2, step=0.8, delta=delta), objective)
-
-
-def test_adagrad_rda_squares_is_the_minimiser():
-    def objective(v, j, t, before, g, past):
-        h = np.sum(past[:, j] ** 2)
-        return np.mean(past[:, j]) * v + 0.2 * abs(v) + (h * v * v / (2 * t) if h > 0 else abs(v))
-
-    check_each(path("adagrad-rda-squares", l1=0.2), objective)
-
-
-@pytest.mark.parametrize("delta", [0.0, 0.5])
-def test_adagrad_fobos_step_is_the_minimiser(delta):
-    def objective(v, j, t, before, g, past):
-        h = delta + np.sqrt(np.sum(past[:, j] ** 2))
-        return g[j] * v + 0.2 * abs(v) + h * (v - before[j]) ** 2 / (2 * 0.8)
-
-    check_each(path("adagrad-fobos", l1=0.2, step=0.8, delta=delta), objective)
+    assert others > 10 and (zeros > 0 or l1 == 0)  # both sides of the threshold were met
 
 
 @ALL
@@ -375,7 +311,7 @@ def test_labels_features_and_rows_are_treated_alike(name, settings_):
 def test_rows_of_zeros_first_take_no_step(name, settings_):
     learner = LEARNERS[name](4, **settings_)
     weights = after(learner, (np.zeros(4), 1), (np.zeros(4), -1))
-    assert learner.t == 2 and not np.any(weights)
+    assert learner.state.scalars[0] == 2 and not np.any(weights)
 
 
 @pytest.mark.parametrize(
@@ -443,7 +379,8 @@ def test_huge_and_tiny_rows_among_others(name, settings_):
     with np.errstate(all="raise", under="ignore"):
         scores, w, mean = run(learner, X, y)
     assert np.all(np.isfinite(scores)) and np.all(np.isfinite(w)) and np.all(np.isfinite(mean)) and np.any(w != 0)
-    assert np.all(getattr(learner, "precision", getattr(learner, "variance", np.ones(1))) > 0)
+    if name.startswith(("cw", "scw", "arow")):
+        assert np.all((learner.variance > 0) & np.isfinite(learner.variance))
 
 
 def three_classes(n=60):
@@ -480,13 +417,3 @@ def test_one_vs_rest_is_its_binary_learners(name, settings_):
         scores.append(alone.score(X[0]))
     np.testing.assert_array_equal(learner.scores(X[0]), scores)
     assert learner.predict(X[0]) == scores.index(max(scores))
-
-
-@pytest.mark.parametrize("name", ["pa", "cw-var", "cw-stdev"])
-def test_the_same_row_again_is_passive(name):
-    learner = LEARNERS[name](3)
-    learner.w = W0
-    x = X0 if name == "pa" else X0 * [0, 1, 0]  # with one feature nothing is lost by keeping the diagonal alone
-    once, twice = after(learner, (x, 1), (x, 1))
-    assert np.max(np.abs(once - W0)) > 0.1
-    np.testing.assert_allclose(twice, once, rtol=1e-13)

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+import reference
 from reference_losses import REFERENCES, dual_of, primal_of
 from sklearn.svm import SVC
-from support.training_cases import command, make_store, random_rows, run_in_process, train
+from support.training_cases import make_store, random_rows, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
+from blocksvm.info import main as info_main
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
@@ -39,7 +41,7 @@ def test_the_certificate_is_true_of_the_repaired_dual_variables(loss, working_se
     found, c = run.result.certificate, 0.7 * weights
     b = run.w[-1] * run.loop.plan.solver.bias
     real, w = get_loss(loss).of_numbers, np.append(run.w[:-1], b)
-    primal = primal_of(loss, np.hstack([X.toarray(), np.ones((120, 1))]), y, w, c, p) - 0.5 * b * b
+    primal = primal_of(loss, reference.with_bias(X, 1.0), y, w, c, p) - 0.5 * b * b
     assert found.primal == pytest.approx(primal, rel=1e-12)
     sign, direction = (np.sign(run.alpha), np.ones(120)) if real else (y, y)
     below, above = found.alpha_factors
@@ -71,10 +73,9 @@ def test_a_prior_is_for_the_weights_alone(tmp_path):
     later = np.where(y > 0, -1.0, 1.0)
     run = train(Matrix(X, later), prior=tmp_path / "prior.h5", C=0.5, tol=1e-7, **RUN)
     assert run.result.status == "converged"
-    w0 = np.zeros(12)
-    w0[prior.feature_ids] = prior.weights
-    w, b = run.w[:-1], run.w[-1] * run.loop.plan.solver.bias
-    primal = 0.5 * (w - w0) @ (w - w0) + 0.5 * np.maximum(0.0, 1.0 - later * (X @ w + b)).sum()
+    w0, b = np.append(prior.weights, 0.0), run.w[-1] * run.loop.plan.solver.bias
+    XB, w = reference.with_bias(X, 1.0), np.append(run.w[:-1], b)
+    primal = primal_of("hinge", XB, later, w, np.full(120, 0.5), (), w0) - 0.5 * b * b
     assert run.result.certificate.primal == pytest.approx(primal, rel=1e-12)
 
 
@@ -87,15 +88,12 @@ def test_who_has_none():
         fit(X, y, bias="fre")
 
 
-@pytest.mark.process
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path, succeeds):
     X, y, _ = rows_for("hinge")
     store, model = make_store(tmp_path, X, y, chunk_nonzeros=40), tmp_path / "m.h5"
     options = (store, model, "--bias", "free", "--tol", "1e-6", "--memory", "1MB", "--quiet", "--overwrite")
-    code, out, err = run_in_process(capsys, train_main, *options)
-    assert code == 0, err
-    assert "certified relative gap" in out
+    assert "certified relative gap" in succeeds(train_main, *options).out
     meta = load_model(model).meta
     assert meta.settings["bias"] == "free"
     assert max(meta.certificate.alpha_factors) == 1.0
-    assert "free: not regularised" in command(model, module="info").stdout
+    assert "free: not regularised" in succeeds(info_main, model).out

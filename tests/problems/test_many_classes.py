@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 import reference
+from reference_losses import dual_of, primal_of
 from scipy import sparse
 from support.class_cases import CHUNKS, D, K, N, classes
-from support.training_cases import looped, make_pass, make_store, run_in_process, train
+from support.training_cases import looped, make_pass, make_store, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -169,12 +170,10 @@ def test_weights_of_classes_and_rows(rows):
         run = train(Matrix(X, y, weights=weights), class_weight=given, bias=1.0, tol=1e-4, schedule="5", max_outer=2000)
         for c in range(K):
             positive = y == c
+            factor = np.where(positive, 1.0 if given == "balanced" else given.get(float(c), 1.0), 1.0)
             if given == "balanced":
-                total = weights.sum()
-                own = weights[positive].sum()
+                total, own = weights.sum(), weights[positive].sum()
                 factor = np.where(positive, 0.5 * total / own, 0.5 * total / (total - own))
-            else:
-                factor = np.where(positive, given.get(float(c), 1.0), 1.0)
             primal = reference.primal(XB, side(y, c), run.w.reshape(K, -1)[c], factor * weights, "hinge")
             assert run.result.certificate.by_class["primal"][c] == pytest.approx(primal, rel=1e-12)
 
@@ -187,39 +186,35 @@ def test_towards_a_prior_model(rows, tmp_path):
     run = train(Matrix(X, y), prior=tmp_path / "prior.h5", bias=1.0, C=0.01, tol=1e-5, schedule="5", max_outer=2000)
     W, XB = run.w.reshape(K, -1), reference.with_bias(X, 1.0).toarray()
     for c in range(K):
-        losses = np.maximum(0.0, 1.0 - side(y, c) * (XB @ W[c]))
-        primal = 0.5 * np.sum((W[c] - W0[c]) ** 2) + 0.01 * losses.sum()
-        moved = run.alpha[:, c] * side(y, c) @ XB
-        dual = run.alpha[:, c].sum() - 0.5 * moved @ moved - moved @ W0[c]
+        given = np.full(N, 0.01), (), W0[c]
+        primal = primal_of("hinge", XB, side(y, c), W[c], *given)
+        dual = dual_of("hinge", XB, side(y, c), run.alpha[:, c], *given)
         assert run.result.certificate.by_class["primal"][c] == pytest.approx(primal, rel=1e-12)
         assert run.result.certificate.by_class["dual"][c] == pytest.approx(dual, rel=1e-9)
     assert run.result.status == "converged"
 
 
-def test_from_the_store_to_predictions(rows, tmp_path, capsys):
+def test_from_the_store_to_predictions(rows, tmp_path, succeeds):
     X, y = rows
     store = make_store(tmp_path, X, y, chunk_nonzeros=64, dtype="float64")
     trace = tmp_path / "t.jsonl"
-    code, out, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--tol", "1e-4", "--log", trace)
-    assert code == 0, err
+    err = succeeds(train_main, store, tmp_path / "m.h5", "--tol", "1e-4", "--log", trace).err
     assert load_model(tmp_path / "m.h5").labels == (0.0, 1.0, 2.0, 3.0)
     assert "4 classes, each against the others" in err
     outers = [json.loads(line) for line in trace.read_text().splitlines()]
     assert outers[-2]["classes_done"] == 4
     assert len(outers[-1]["by_class"]["rel_gap"]) == 4
-    code, out, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "rows.svm")
-    assert code == 0, err
+    _, out, err = succeeds(predict_main, tmp_path / "m.h5", tmp_path / "rows.svm")
     right = np.mean(np.array(out.split(), dtype=float) == y)
     assert f"accuracy {right:.6f}" in err
-    code, out, _ = run_in_process(capsys, info_main, tmp_path / "m.h5")
-    assert "of 4 problems, the largest relative gap" in out
+    assert "of 4 problems, the largest relative gap" in succeeds(info_main, tmp_path / "m.h5").out
     names = np.array(["pear", "apple", "fig", "kiwi"])
     in_python = fit(X, names[y], tol=1e-4).model
     assert in_python.labels == ("apple", "fig", "kiwi", "pear")
     assert np.mean(in_python.predict(X) == names[y]) == pytest.approx(right, abs=0.02)
 
 
-def test_the_memory_for_all_classes_is_told_and_kept_to(rows, tmp_path, capsys):
+def test_the_memory_for_all_classes_is_told_and_kept_to():
     X = sparse.random(40, 100_000, 0.001, format="csr", random_state=0)
     y = np.arange(40) % 20
     with pytest.raises(InputError, match="weights"):

@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 import reference
 from reference_losses import dual_of, primal_of
-from support.training_cases import command, make_store, random_rows, run_in_process, train
+from scipy import sparse
+from support.training_cases import make_store, random_rows, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
+from blocksvm.info import main as info_main
 from blocksvm.model.model_file import load_model
 from blocksvm.predict import main as predict_main
 from blocksvm.sources.matrix import Matrix
+from blocksvm.store.reader import open_store
 from blocksvm.stream import main as stream_main
 from blocksvm.train import main as train_main
 
@@ -21,15 +24,11 @@ LOSSES = ("epsilon-insensitive", "squared-epsilon-insensitive")
 CHUNKS = np.arange(0, 120, 8)
 
 
-def targets(X, seed=1, scale=1.0):
-    rng = np.random.default_rng(seed)
-    return scale * (X @ rng.normal(size=X.shape[1]) + 2.0 + 0.3 * rng.standard_normal(X.shape[0]))
-
-
 @pytest.fixture(scope="module")
 def rows():
     X, _ = random_rows(n=120, d=15, seed=3)
-    return X, targets(X)
+    rng = np.random.default_rng(1)
+    return X, X @ rng.normal(size=15) + 2.0 + 0.3 * rng.standard_normal(120)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -63,74 +62,50 @@ def test_targets_of_any_scale(rows, loss, scale):
     assert scaled.result.outer <= 2 * plain.result.outer + 5
 
 
-def test_a_prior_is_what_is_regularised_towards(rows, tmp_path):
+def test_a_prior_of_real_targets_is_not_for_classes(rows, tmp_path):
     X, y = rows
-    first = fit(X, y, loss="epsilon-insensitive", bias=1.0, tol=1e-5, schedule="5")
-    first.save(tmp_path / "first.h5")
-    later = targets(X, seed=9)
-    run = train(Matrix(X, later), prior=tmp_path / "first.h5", loss="epsilon-insensitive", C=0.2, bias=1.0, tol=1e-6,
-                max_outer=3000, schedule="5")  # fmt: skip
-    given = np.full(120, 0.2), (0.1,), first.result.w
-    found, XB = run.result.certificate, reference.with_bias(X, 1.0).toarray()
-    assert found.primal == pytest.approx(primal_of(LOSSES[0], XB, later, run.w, *given), rel=1e-12)
-    assert found.dual == pytest.approx(dual_of(LOSSES[0], XB, later, run.alpha, *given), rel=1e-9)
-    classes, _ = np.where(y > 2.0, 1.0, -1.0), fit(X, y, loss="epsilon-insensitive", max_outer=1)
+    fit(X, y, loss=LOSSES[0], bias=1.0, max_outer=1).save(tmp_path / "first.h5")
     with pytest.raises(InputError, match="has real targets, other ones than the matrix"):
-        train(Matrix(X, classes), prior=tmp_path / "first.h5", bias=1.0, max_outer=1)
+        fit(X, np.where(y > 2.0, 1.0, -1.0), prior=tmp_path / "first.h5", bias=1.0)
 
 
-@pytest.mark.process
-def test_from_text_to_predictions(rows, tmp_path, capsys):
+def test_from_text_to_predictions(rows, tmp_path, succeeds):
     """Any number of distinct targets; held-out rows by their error; values in the order of the text."""
     X, y = rows
     store = make_store(tmp_path, X[:90], y[:90], chunk_nonzeros=40)
     test = make_store(tmp_path, X[90:], y[90:], name="test", chunk_nonzeros=16)
     options = ("--loss", "epsilon-insensitive", "--epsilon", "0.05", "--bias", "1", "--tol", "1e-3", "--valid", test)
     trace, model = tmp_path / "t.jsonl", tmp_path / "m.h5"
-    code, out, err = run_in_process(capsys, train_main, store, model, *options, "--log", trace)
-    assert code == 0, err
+    out = succeeds(train_main, store, model, *options, "--log", trace).out
     assert "root mean squared error on the training rows" in out
     events = [json.loads(line) for line in trace.read_text().splitlines()]
     loaded = load_model(model)
-    assert loaded.labels == ()
-    assert "real targets" in repr(loaded)
-    expected = loaded.decision_function(X_by_id(X[90:]))
-    np.testing.assert_array_equal(loaded.predict(X_by_id(X[90:])), expected)
+    assert loaded.labels == () and "real targets" in repr(loaded)
+    by_id = sparse.hstack([sparse.csr_matrix((30, 1)), X[90:]]).tocsr()  # ids are written from 1
+    expected = loaded.decision_function(by_id)
+    np.testing.assert_array_equal(loaded.predict(by_id), expected)
     rmse = np.sqrt(np.mean((expected - y[90:]) ** 2))
     last = [event for event in events if event["event"] == "outer"][-1]
     assert last["valid_rmse"] == pytest.approx(rmse, rel=1e-6)
     assert last["valid_accuracy"] is None
     for source in (test, tmp_path / "test.svm"):
-        code, out, err = run_in_process(capsys, predict_main, model, source, tmp_path / "p.txt", "--overwrite")
-        assert code == 0, err
+        out = succeeds(predict_main, model, source, tmp_path / "p.txt", "--overwrite").out
         np.testing.assert_allclose(np.loadtxt(tmp_path / "p.txt"), expected, rtol=1e-5)
         errors = expected - y[90:]
         told = re.search(r"squared error (\S+), mean absolute error (\S+), R2 (\S+) \(30 rows\)", out).groups()
         r2 = 1.0 - np.sum(errors**2) / np.sum((y[90:] - y[90:].mean()) ** 2)
         assert [float(x) for x in told] == pytest.approx([rmse, np.mean(np.abs(errors)), r2], abs=2e-6)
-    shown = command(model, module="info")
-    assert "none: its targets are real numbers" in shown.stdout
+    assert "none: its targets are real numbers" in succeeds(info_main, model).out
 
 
-def X_by_id(X):
-    """Columns by the ids that ``svmlight`` writes."""
-    from scipy import sparse
-
-    return sparse.hstack([sparse.csr_matrix((X.shape[0], 1)), X]).tocsr()
-
-
-def test_more_targets_than_classes_can_be(tmp_path, capsys):
+def test_more_targets_than_classes_can_be(tmp_path):
     y = np.random.default_rng(0).permutation(10_500) / 7.0
     text = "".join(f"{target:.17g} 1:{target / 1500:.9g} {2 + k % 3}:1\n" for k, target in enumerate(y.tolist()))
     store = make_store(tmp_path, text)
-    code, out, err = run_in_process(
-        capsys, train_main, store, tmp_path / "m.h5", "--loss", "squared-epsilon-insensitive", "-C", "10", "--quiet"
-    )
-    assert code == 0, err
-    assert "certified relative gap" in out
-    code, out, err = run_in_process(capsys, train_main, store, tmp_path / "n.h5", "--quiet")
-    assert code == 2
-    assert "for real targets choose" in err
+    with open_store(store) as source:
+        assert fit(source, loss=LOSSES[1], C=10.0).status == "converged"
+        with pytest.raises(InputError, match="for real targets choose"):
+            fit(source)
 
 
 def test_rows_without_a_target_are_refused(rows):
@@ -141,20 +116,18 @@ def test_rows_without_a_target_are_refused(rows):
         train(Matrix(X, y), valid=Matrix(X, np.full(120, np.nan)), loss=LOSSES[0], max_outer=1)
 
 
-def test_targets_too_large_for_double_precision(tmp_path, capsys):
+def test_targets_too_large_for_double_precision(tmp_path, refusal):
     """One sentence, whatever the loss, and no warning of numpy's."""
     store = make_store(tmp_path, "1e300 1:1\n-1e300 2:1\n")
     for loss in LOSSES:
-        code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--loss", loss, "--quiet")
-        assert code == 2
-        assert "the sums are not finite numbers" in err
+        told = refusal(train_main, store, tmp_path / "m.h5", "--loss", loss, "--quiet")
+        assert "the sums are not finite numbers" in told
         assert not (tmp_path / "m.h5").exists()
 
 
-def test_a_stream_takes_no_prior_of_a_regression(rows, tmp_path, capsys):
+def test_a_stream_takes_no_prior_of_a_regression(rows, tmp_path, refusal):
     fit(*rows, loss=LOSSES[0], max_outer=2).save(tmp_path / "m.h5")
     (tmp_path / "t.svm").write_text("1 1:1\n-1 2:1\n")
     for options in (("--learner", "pa1", "--prior", tmp_path / "m.h5"), ("--from", tmp_path / "m.h5")):
-        code, _, err = run_in_process(capsys, stream_main, tmp_path / "t.svm", *options, "--quiet")
-        assert code == 2
-        assert "has real targets" in err or "no online learner" in err or "no such learner" in err
+        told = refusal(stream_main, tmp_path / "t.svm", *options, "--quiet")
+        assert "has real targets" in told or "no online learner" in told or "no such learner" in told

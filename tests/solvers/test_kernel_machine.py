@@ -4,6 +4,7 @@ import itertools
 import json
 import tracemalloc
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
-from support.training_cases import looped, make_store, opened, random_rows, run_in_process
+from support.kernel_cases import plain_kernel, rows_of_a_ball
+from support.training_cases import looped, make_store, opened, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -36,15 +38,6 @@ def test_the_default_gamma_is_one_over_the_features():
     assert fit(X, np.repeat([-1, 1], 4), solver="kernel").model.support.kernel["gamma"] == 1.0
 
 
-def plain_kernel(X, Z, kernel="rbf", gamma=1.0, coef0=0.0, degree=3) -> np.ndarray:
-    products = X @ Z.T
-    if kernel == "linear":
-        return products
-    if kernel == "polynomial":
-        return (gamma * products + coef0) ** degree
-    return np.exp(-gamma * ((X**2).sum(1)[:, None] + (Z**2).sum(1)[None] - 2 * products))
-
-
 def plain_dual(K, y, C, free: bool) -> float:
     """The largest dual by a general solver."""
     Q = K * np.outer(y, y)
@@ -59,13 +52,7 @@ def plain_dual(K, y, C, free: bool) -> float:
     return -found.fun
 
 
-def rows(n=80, d=8, seed=1, noise=0.1):
-    """Rows of two classes that no plane separates: inside and outside of a ball."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
-    y = np.where((X**2).sum(axis=1) > np.median((X**2).sum(axis=1)), 1.0, -1.0)
-    y[rng.random(n) < noise] *= -1
-    return X, y
+rows = partial(rows_of_a_ball, noise=0.1)
 
 
 @pytest.mark.slow
@@ -123,8 +110,8 @@ def test_the_linear_kernel_is_the_linear_machine():
 def test_however_few_rows_fit_it_is_the_same_optimum(n_rows):
     X, y = rows(n=90)
     source = Matrix(sparse.csr_matrix(X), y, chunk_rows=range(0, 90, 7))
-    whole = fit(source, solver="kernel", gamma=0.4, tol=1e-6, bias="free", max_outer=5000)
-    part = fit(source, solver="kernel", gamma=0.4, tol=1e-6, bias="free", max_outer=5000, matrix_rows=n_rows)
+    chosen = {"solver": "kernel", "gamma": 0.4, "tol": 1e-6, "bias": "free", "max_outer": 5000}
+    whole, part = fit(source, **chosen), fit(source, matrix_rows=n_rows, **chosen)
     assert part.status == "converged"
     assert part.certificate.primal == pytest.approx(whole.certificate.primal, rel=2e-6)
 
@@ -156,10 +143,8 @@ def test_a_run_out_of_time_is_certified_all_the_same():
         loop.seconds = lambda: 2e6 if next(asked) >= 45 else 0.0
         result = loop.run()
     assert result.status == "max-seconds"
-    f = plain_kernel(X, X, gamma=0.3) @ (result.alpha * y)
-    assert result.certificate.dual == pytest.approx(
-        result.alpha.sum() - 0.5 * result.alpha @ (y * f), rel=1e-9, abs=1e-9
-    )
+    dual = result.alpha.sum() - 0.5 * (result.alpha * y) @ plain_kernel(X, X, gamma=0.3) @ (result.alpha * y)
+    assert result.certificate.dual == pytest.approx(dual, rel=1e-9, abs=1e-9)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(FUNCTIONS))
@@ -203,9 +188,8 @@ def test_rows_far_from_each_other_do_not_stop_it(q):
     """There the best bias lies on a corner of most rows, whose share of the gap is 0: it is they that must move."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 40)), np.where(rng.random(200) < 0.4, 1.0, -1.0)
-    found = fit(
-        sparse.csr_matrix(X), y, solver="kernel", gamma=1.0, bias="free", matrix_rows=q, max_outer=3000, tol=1e-5
-    )
+    chosen = {"gamma": 1.0, "bias": "free", "matrix_rows": q, "max_outer": 3000, "tol": 1e-5}
+    found = fit(X, y, solver="kernel", **chosen)
     assert found.status == "converged"
     assert found.certificate.dual == pytest.approx(plain_dual(plain_kernel(X, X), y, 1.0, True), rel=2e-5)
 
@@ -226,23 +210,20 @@ def test_a_bias_takes_no_second_matrix():
 
 
 @pytest.mark.parametrize("bits", [None, 8])
-def test_a_model_predicts_from_text_from_a_store_and_from_python(tmp_path, capsys, bits):
+def test_a_model_predicts_from_text_from_a_store_and_from_python(tmp_path, succeeds, bits):
     X, y = rows(n=120, d=12, seed=21)
     new, new_y = rows(n=50, d=15, seed=22)  # three features that the model does not know
     model = tmp_path / "m.h5"
     for name, (rows_, labels) in {"train": (X, y), "new": (new, new_y)}.items():
         make_store(tmp_path, sparse.csr_matrix(rows_), labels, name, dtype="float64", bits=bits)
     store = tmp_path / "train.h5"
-    code, out, err = run_in_process(
-        capsys, train_main, store, model, "--solver", "kernel", "--gamma", "0.2", "--bias", "free", "--tol", "1e-6"
-    )
-    assert code == 0, err
+    options = ("--solver", "kernel", "--gamma", "0.2", "--bias", "free", "--tol", "1e-6")
+    _, out, err = succeeds(train_main, store, model, *options)
     assert "support vectors" in out + err
     found = []
     for text in ("new.svm", "new.h5"):
-        code, out, err = run_in_process(capsys, predict_main, model, tmp_path / text, "--scores", "--quiet")
-        assert code == 0, err
-        found.append(np.array([float(line) for line in out.split()]))
+        out = succeeds(predict_main, model, tmp_path / text, "--scores", "--quiet").out
+        found.append(np.array(out.split(), float))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-12)
     twice = sparse.csr_matrix(([1.0, 1.0, 2.0], [3, 3, 3], [0, 2, 3]), shape=(2, 14))
     both = load_model(model).decision_function(twice)
@@ -252,14 +233,11 @@ def test_a_model_predicts_from_text_from_a_store_and_from_python(tmp_path, capsy
     loaded = load_model(model)
     np.testing.assert_allclose(loaded.decision_function(ids), found[0], rtol=1e-9, atol=1e-12)
     assert "rbf kernel" in repr(loaded)
-    code, out, _ = run_in_process(capsys, info_main, model)
-    assert code == 0
-    code, out, _ = run_in_process(capsys, info_main, model, "--json")
-    assert json.loads(out)["kernel"]["name"] == "rbf"
-    assert run_in_process(capsys, info_main, model, "--verify")[0] == 0
+    succeeds(info_main, model, "--verify")
+    assert json.loads(succeeds(info_main, model, "--json").out)["kernel"]["name"] == "rbf"
 
 
-def test_bad_settings_are_named(tmp_path, capsys):
+def test_bad_settings_are_named(tmp_path, refusal):
     X, y = rows(n=40)
     store = make_store(tmp_path, sparse.csr_matrix(X), y)
     for options, sentence in (
@@ -276,9 +254,7 @@ def test_bad_settings_are_named(tmp_path, capsys):
         (("--matrix-rows", "30", "--memory", "20kB"), "is too small"),
         (("--calibrate", "platt"), "is for dual-cd"),
     ):
-        code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--solver", "kernel", *options)
-        assert code == 2, options
-        assert sentence in err, (options, err)
+        assert sentence in refusal(train_main, store, tmp_path / "m.h5", "--solver", "kernel", *options)
     with pytest.raises(InputError, match="beyond what double precision can solve"):
         fit(sparse.csr_matrix(1e9 * X), y, solver="kernel", kernel="polynomial", degree=20, gamma=1.0)
     with pytest.raises(InputError, match="has 3 labels"):

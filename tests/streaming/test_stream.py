@@ -1,8 +1,7 @@
-"""The stream: text in, progressive loss out; the same learner as training, any pieces, faults, saves, memory; several
-learners over one reading."""
+"""The stream: text in, progressive loss out; training's learner, any pieces, faults, saves, memory; several at once."""
 
+import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,13 +14,11 @@ from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype
 from support.plain_learners import run as run_plainly
 from support.stream_cases import SMALL_PIECES, growing_rows, learned, single, text_of, weights_by_id
-from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
+from support.training_cases import make_store, random_rows, svmlight, train
 
-from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.model.model_file import load_model
-from blocksvm.sources.matrix import Matrix
 from blocksvm.stream import main
 from blocksvm.streaming.stream_saving import save_stream
 
@@ -72,16 +69,15 @@ def test_pieces_jobs_and_growth_change_nothing(tmp_path, bits):
     assert found[0] == found[1] == found[2]
 
 
-def test_bad_lines_are_errors_or_are_counted_shown_and_skipped(tmp_path, capsys, succeeds):
+def test_bad_lines_are_errors_or_are_counted_shown_and_skipped(tmp_path, succeeds, refusal):
     X, y = random_rows(n=120, d=10, seed=5)
     lines = svmlight(X, y).splitlines()
     bad = {0: "what is this", 3: "+1 3:x", 50: "1 2:1 2:3", 51: "7 1:1", 119: "-1 1:nan"}
     mixed = [bad.get(k, line) for k, line in enumerate(lines)]
     text = tmp_path / "mixed.svm"
     text.write_text("\n".join(mixed))
-    code, out, err = run_in_process(capsys, main, text, "--learner", "pa1", "--model", tmp_path / "m.h5")
-    assert (code, out) == (2, "")
-    assert err.splitlines()[-1].startswith(f"blocksvm stream: error: {text}:1: 'what' is not a number")
+    told = refusal(main, text, "--learner", "pa1", "--model", tmp_path / "m.h5")
+    assert told.startswith(f"blocksvm stream: error: {text}:1: 'what' is not a number")
     assert not (tmp_path / "m.h5").exists()
     _, out, err = succeeds(main, text, "--learner", "pa1", "--skip-bad", "--model", tmp_path / "m.h5")
     assert "lines skipped: 5" in out
@@ -109,21 +105,6 @@ def test_labels_that_a_stream_knows(tmp_path, labels, what):
     assert load_model(tmp_path / "m.h5").labels == (float(negative), float(positive))
 
 
-def test_a_prior_model_meets_the_stream_by_id(tmp_path):
-    X, y = random_rows(n=80, d=20, seed=6)
-    fit(Matrix(X, y), tol=1e-2).save(tmp_path / "prior.h5")  # ids 0 .. 19
-    Z, v = random_rows(n=90, d=30, seed=7)
-    Z = single(Z)
-    stream, _ = learned(text_of(tmp_path, Z, v), "fobos", settings={"l1": 0.05}, prior=tmp_path / "prior.h5")
-    save_stream(tmp_path / "m.h5", stream)
-    prior, _ = weights_by_id(tmp_path / "prior.h5", 31)
-    dense = PLAIN["fobos"](31, l1=0.05)
-    dense.state.prior = np.append(prior, 0.0)
-    run_plainly(dense, np.hstack([np.zeros((90, 1)), Z.toarray()]), v)
-    found, _ = weights_by_id(tmp_path / "m.h5", 31)
-    np.testing.assert_allclose(found, prior + dense.w, rtol=1e-9, atol=1e-10)
-
-
 def test_a_stream_can_be_continued_by_training(tmp_path):
     X, y = random_rows(n=100, d=15, seed=8)
     text = text_of(tmp_path, X, y)
@@ -136,24 +117,21 @@ def test_a_stream_can_be_continued_by_training(tmp_path):
     assert run.outer()[-1]["rows"] == 200
 
 
-def test_the_command_writes_progress_model_and_log(tmp_path, capsys, succeeds):
+def test_the_command_writes_progress_model_and_log(tmp_path, succeeds, refusal):
     X, y = random_rows(n=100, d=15, seed=9)
     text = text_of(tmp_path, X, y)
     model, log = tmp_path / "m.h5", tmp_path / "t.jsonl"
     options = ["--learner", "pa1", "-C", "0.2", "--query", "0.5", "--model", model, "--log", log, "--save-every", 30]
     _, out, err = succeeds(main, text, *options)
-    assert "100 rows in" in out
-    assert "labels asked for:" in out
-    assert "average" in err
+    assert "100 rows in" in out and "labels asked for:" in out and "average" in err
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert events[0]["event"] == "start"
     assert [e["rows"] for e in events if e["event"] == "progress"] == [1, 2, 4, 8, 16, 32, 64]
     assert (events[-1]["event"], events[-1]["rows"]) == ("end", 100)
     assert load_model(model).meta.progress.rows == 100
     assert "a stream of 100 rows: average loss" in succeeds(info, model).out
-    assert run_in_process(capsys, main, text, *options)[0] == 2  # the outputs exist
-    quiet = run_in_process(capsys, main, text, *options, "--overwrite", "--quiet")
-    assert (quiet[0], quiet[2]) == (0, "")
+    refusal(main, text, *options)  # the outputs exist
+    assert succeeds(main, text, *options, "--overwrite", "--quiet").err == ""
 
 
 @pytest.mark.parametrize(
@@ -201,28 +179,27 @@ def test_memory_does_not_depend_on_the_number_of_rows(tmp_path):
     assert peaks[2] - peaks[1] < 24_000_000
 
 
+def stream_of_a_pipe(folder) -> subprocess.Popen:
+    line = [sys.executable, "-m", "blocksvm.stream", "-", "--learner", "pa1", "--memory", "64MB", "--model",
+            str(folder / "m.h5")]  # fmt: skip
+    pipe = subprocess.PIPE
+    return subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=pipe, cwd=ROOT, bufsize=0)
+
+
 @pytest.mark.process
 def test_ctrl_c_saves_the_model(tmp_path):
-    reading, writing = os.pipe()
-    command = [sys.executable, "-m", "blocksvm.stream", "-", "--learner", "pa1", "--model", str(tmp_path / "m.h5"),
-               "--memory", "64MB"]  # fmt: skip
-    child = subprocess.Popen(command, stdin=reading, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
-    os.close(reading)
     rows = "".join(f"{k % 2} {k % 50 + 1}:1\n" for k in range(100_000)).encode()
-    with os.fdopen(writing, "wb", buffering=0) as pipe:
-        pipe.write(rows)  # more than a piece: some of it is learned, the rest waits for more
+    with stream_of_a_pipe(tmp_path) as child:
+        child.stdin.write(rows)  # more than a piece: some of it is learned, the rest waits for more
         for line in child.stderr:
             if b" 1,024 " in line:
                 break
         child.send_signal(signal.SIGINT)
-        try:
+        with contextlib.suppress(BrokenPipeError):
             while child.poll() is None:
-                pipe.write(rows)
-        except BrokenPipeError:
-            pass
-    _, err = child.communicate(timeout=60)
-    assert child.returncode == 130
-    assert b"interrupted after" in err.splitlines()[-1]
+                child.stdin.write(rows)
+        assert child.wait(timeout=60) == 130
+        assert b"interrupted after" in child.stderr.read().splitlines()[-1]
     assert load_model(tmp_path / "m.h5").meta.progress.rows >= 1_024
 
 
@@ -230,28 +207,22 @@ def test_ctrl_c_saves_the_model(tmp_path):
 @pytest.mark.parametrize("rows", [0, 4])
 def test_ctrl_c_ends_a_stream_that_waits_for_more(tmp_path, rows):
     """Nothing comes, nothing ends: the thread that reads must neither be waited for nor abort the interpreter."""
-    command = [sys.executable, "-m", "blocksvm.stream", "-", "--learner", "pa1", "--memory", "64MB", "--model",
-               str(tmp_path / "m.h5")]  # fmt: skip
-    child = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, bufsize=0
-    )
-    child.stdin.write(b"1 1:1\n-1 2:1\n" * (rows // 2))
-    seen = b""
-    for line in child.stderr:
-        seen = line
-        if line.split()[:1] == [b"average"] and rows == 0:
-            time.sleep(0.5)  # it waits
-            break
-        if line.split()[2:3] == [b"%d" % rows]:
-            break
-    child.send_signal(signal.SIGINT)
-    assert child.wait(timeout=30) == 130, seen
-    told = child.stderr.read().splitlines()[-1]
+    with stream_of_a_pipe(tmp_path) as child:
+        child.stdin.write(b"1 1:1\n-1 2:1\n" * (rows // 2))
+        seen = b""
+        for line in child.stderr:
+            seen = line
+            if line.split()[:1] == [b"average"] and rows == 0:
+                time.sleep(0.5)  # it waits
+                break
+            if line.split()[2:3] == [b"%d" % rows]:
+                break
+        child.send_signal(signal.SIGINT)
+        assert child.wait(timeout=30) == 130, seen
+        told = child.stderr.read().splitlines()[-1]
     saved = f"model saved in {tmp_path / 'm.h5'}" if rows else "nothing was saved"
     assert told.decode() == f"blocksvm stream: interrupted after {rows} rows; {saved}"
     assert (tmp_path / "m.h5").exists() == (rows > 0)
-    for pipe in (child.stdin, child.stdout, child.stderr):
-        pipe.close()
 
 
 @pytest.mark.parametrize("bits", [None, 6])

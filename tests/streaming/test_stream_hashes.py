@@ -67,24 +67,24 @@ def test_a_stream_goes_on_with_hashes_as_they_were(tmp_path, numbered, first, se
     assert (len(load_model(tmp_path / "end.h5").feature_ids) < 1 << BITS) is first
 
 
-@pytest.mark.parametrize("on", [False, True])
-def test_a_prior_model_of_ids_meets_a_stream_that_hashes_them(tmp_path, numbered, on):
-    """Its weights are added up where ids meet."""
+@pytest.mark.parametrize(("bits", "on"), [(None, False), (5, False), (5, True)])
+def test_a_prior_model_of_ids_meets_a_stream(tmp_path, numbered, bits, on):
+    """By id; or its weights are added up where the hashes of ids meet."""
     X, y = random_rows(n=150, d=60, seed=5)
     fit(Matrix(X, y), tol=1e-2).save(tmp_path / "prior.h5")  # ids 0 .. 59
     weights, _ = weights_by_id(tmp_path / "prior.h5", 60)
-    hashes = hash_ids(np.arange(61), 5)
-    prior, hashed = np.zeros(32), np.zeros((150, 32))
-    np.add.at(prior, hashes[:60], weights)
-    np.add.at(hashed.T, hashes[1:], single(X).toarray().T)  # the text's ids are 1 .. 60
+    places, d = (np.arange(61), 61) if bits is None else (hash_ids(np.arange(61), bits), 1 << bits)
+    prior, placed = np.zeros(d), np.zeros((150, d))
+    np.add.at(prior, places[:60], weights)
+    np.add.at(placed.T, places[1:], single(X).toarray().T)  # the text's ids are 1 .. 60
     numbered(on)
     text, settings = text_of(tmp_path, X, y), {"l1": 0.05}
-    stream, _ = learned(text, "fobos", settings=settings, bits=5, prior=tmp_path / "prior.h5")
+    stream, _ = learned(text, "fobos", settings=settings, bits=bits, prior=tmp_path / "prior.h5")
     save_stream(tmp_path / "m.h5", stream)
-    dense = LEARNERS["fobos"](32, l1=0.05)
+    dense = LEARNERS["fobos"](d, l1=0.05)
     dense.state.prior = np.append(prior, 0.0)
-    run(dense, hashed.astype(np.float32).astype(np.float64), y)
-    found, _ = weights_by_id(tmp_path / "m.h5", 32)
+    run(dense, placed.astype(np.float32).astype(np.float64), y)
+    found, _ = weights_by_id(tmp_path / "m.h5", d)
     np.testing.assert_allclose(found, prior + dense.w, rtol=1e-9, atol=1e-10)
 
 

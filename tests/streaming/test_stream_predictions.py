@@ -9,7 +9,7 @@ import pytest
 from support.paths import ROOT
 from support.plain_learners import LEARNERS, MultiPrototype, OneVsRest, run
 from support.stream_cases import SMALL_PIECES, learned, single, text_of, weights_by_id
-from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
+from support.training_cases import make_store, random_rows, svmlight, train
 
 from blocksvm.base.errors import InputError
 from blocksvm.predict import main as predict
@@ -19,31 +19,27 @@ from blocksvm.streaming.stream_pass import PREDICTED_AT_ONCE, StreamPass, Stream
 from blocksvm.streaming.stream_saving import save_stream
 
 
-def streamed(capsys, *arguments):
-    code, out, err = run_in_process(capsys, stream_main, *arguments)
-    assert code == 0, err
-    return out, err
-
-
-def test_predictions_are_those_made_before_each_row(tmp_path, capsys):
+def test_predictions_are_those_made_before_each_row(tmp_path, succeeds):
     X, y = random_rows(n=300, d=30, seed=1)
     X = single(X)
     text = text_of(tmp_path, X, np.where(y > 0, 1.0, 0.0))
     scores, _, _ = run(LEARNERS["pa1"](30, C=0.1), X.toarray(), y)
-    out, _ = streamed(capsys, text, "--learner", "pa1", "-C", "0.1", "--predictions", tmp_path / "s.txt", "--scores")
+    _, out, _ = succeeds(
+        stream_main, text, "--learner", "pa1", "-C", "0.1", "--predictions", tmp_path / "s.txt", "--scores"
+    )
     np.testing.assert_allclose(np.loadtxt(tmp_path / "s.txt"), scores, rtol=1e-6, atol=1e-9)
     assert f"300 predictions in {tmp_path / 's.txt'}" in out
-    streamed(capsys, text, "--learner", "pa1", "-C", "0.1", "--predictions", tmp_path / "l.txt")
+    succeeds(stream_main, text, "--learner", "pa1", "-C", "0.1", "--predictions", tmp_path / "l.txt")
     given = np.loadtxt(tmp_path / "s.txt")
     assert np.array_equal(np.loadtxt(tmp_path / "l.txt"), np.where(given > 0, 1.0, 0.0))
     # to standard output, what is said of them to standard error
-    out, err = streamed(capsys, text, "--learner", "pa1", "-C", "0.1", "--predictions", "-")
+    _, out, err = succeeds(stream_main, text, "--learner", "pa1", "-C", "0.1", "--predictions", "-")
     assert out == (tmp_path / "l.txt").read_text()
     assert "mistakes" in err
 
 
 @pytest.mark.parametrize("rule", ["prototype", "rest"])
-def test_of_several_classes(tmp_path, capsys, rule):
+def test_of_several_classes(tmp_path, succeeds, rule):
     X, _ = random_rows(n=200, d=20, seed=2)
     X = single(X)
     rng = np.random.default_rng(0)
@@ -56,8 +52,8 @@ def test_of_several_classes(tmp_path, capsys, rule):
         expected.append(dense.W @ x)
         dense.learn(x, c)
     given = (text, "--learner", "pa1", "--labels", "2,5,7", "--multiclass", rule, "--predictions")
-    streamed(capsys, *given, tmp_path / "s.txt", "--scores")
-    streamed(capsys, *given, tmp_path / "l.txt")
+    succeeds(stream_main, *given, tmp_path / "s.txt", "--scores")
+    succeeds(stream_main, *given, tmp_path / "l.txt")
     np.testing.assert_allclose(np.loadtxt(tmp_path / "s.txt"), np.array(expected), rtol=1e-5, atol=1e-7)
     assert np.array_equal(np.loadtxt(tmp_path / "l.txt"), labels[np.argmax(np.loadtxt(tmp_path / "s.txt"), axis=1)])
 
@@ -78,13 +74,10 @@ def test_rows_without_a_label_are_predicted_and_change_nothing(tmp_path, targets
     (tmp_path / "known.vw").write_text("\n".join(known) + "\n")
     found, reports, streams = {}, {}, {}
     for name in ("all", "known"):
-        predicted, told = [], []
-        stream = StreamPass(
-            StreamSettings("arow" if targets is None else "pa1", targets=targets, labels=labels, format="vw"),
-            on_predicted=lambda values, own, kept=predicted: kept.append(values.copy()), on_report=told.append,
-        )  # fmt: skip
-        assert stream.run([str(tmp_path / f"{name}.vw")])
-        found[name], reports[name], streams[name] = np.concatenate(predicted), told, stream
+        predicted, learner = [], "arow" if targets is None else "pa1"
+        options = {"targets": targets, "labels": labels, "format": "vw", "predicted": predicted}
+        streams[name], reports[name] = learned(tmp_path / f"{name}.vw", learner, **options)
+        found[name] = np.concatenate(predicted)
     is_known = np.array([not line.startswith(" |") for line in lines])
     assert len(found["all"]) == 200
     # ids stand in another order, in which sums round otherwise
@@ -96,7 +89,7 @@ def test_rows_without_a_label_are_predicted_and_change_nothing(tmp_path, targets
     assert reports["all"][-1].cumulative_loss == pytest.approx(reports["known"][-1].cumulative_loss, rel=1e-9)
 
 
-def test_several_passes_are_epochs(tmp_path, capsys):
+def test_several_passes_are_epochs(tmp_path, succeeds):
     X, y = random_rows(n=150, d=30, seed=4, dtype=np.float32)
     text = text_of(tmp_path, X, y)
     store = make_store(tmp_path, X, y, name="store", keep_order=True)
@@ -116,29 +109,29 @@ def test_several_passes_are_epochs(tmp_path, capsys):
     assert [own["rows"] for own in each] == [150, 150, 150]
     assert (each[0]["mistakes"], each[0]["cumulative_loss"]) == (one.mistakes, one.cumulative_loss)
     assert sum(own["mistakes"] for own in each) == reports[-1].mistakes
-    out, _ = streamed(capsys, text, "--learner", "pa,arow", "--passes", "2")
+    _, out, _ = succeeds(stream_main, text, "--learner", "pa,arow", "--passes", "2")
     assert "pass 1: average loss " in out
     assert "pass 2: average loss " in out and out.count("of rows that were learned from before") == 1
-    out, _ = streamed(capsys, text, "--learner", "pa", "--passes", "2", "--json")
+    _, out, _ = succeeds(stream_main, text, "--learner", "pa", "--passes", "2", "--json")
     assert [own["rows"] for own in json.loads(out)["passes"]] == [150, 150]
     # the memory of a part of the text does not shrink from pass to pass, and bad lines are counted once
     assert stream.ahead.piece_bytes == learned(text, "pa")[0].ahead.piece_bytes
     (tmp_path / "bad.svm").write_text("1 1:1\nx 2:2\n-1 2:1\n")
-    out, err = streamed(capsys, tmp_path / "bad.svm", "--learner", "pa", "--passes", "4", "--skip-bad")
+    _, out, err = succeeds(stream_main, tmp_path / "bad.svm", "--learner", "pa", "--passes", "4", "--skip-bad")
     assert "lines skipped: 1" in out
     assert err.count("skipped:") == 1
     assert "8 rows" in out
 
 
-def test_a_test_learns_nothing_and_equals_predict(tmp_path, capsys, succeeds):
+def test_a_test_learns_nothing_and_equals_predict(tmp_path, succeeds):
     X, y = random_rows(n=300, d=30, seed=5)
     text = text_of(tmp_path, X[:200], y[:200])
     (tmp_path / "new.svm").write_text(svmlight(X[200:], y[200:]))
     model, found = tmp_path / "m.h5", tmp_path / "p.txt"
     for learner in ("arow", "fobos"):
-        streamed(capsys, text, "--learner", learner, "--model", model, "--overwrite")
+        succeeds(stream_main, text, "--learner", learner, "--model", model, "--overwrite")
         bytes_before = model.read_bytes()
-        streamed(capsys, tmp_path / "new.svm", "--from", model, "--test", "--predictions", found, "--scores",
+        succeeds(stream_main, tmp_path / "new.svm", "--from", model, "--test", "--predictions", found, "--scores",
                  "--overwrite")  # fmt: skip
         assert model.read_bytes() == bytes_before
         out = succeeds(predict, model, tmp_path / "new.svm", "--scores").out
@@ -177,9 +170,7 @@ def test_predictions_of_many_classes_take_little_memory_at_once(tmp_path):
     found, sizes = [], []
     for memory in (1_000_000_000, SMALL_PIECES):
         predicted = []
-        settings = StreamSettings("pa1", labels=labels, memory=memory)
-        stream = StreamPass(settings, on_predicted=lambda values, told, kept=predicted: kept.append(values.copy()))
-        assert stream.run([str(tmp_path / "rows.svm")])
+        learned(tmp_path / "rows.svm", "pa1", labels=labels, memory=memory, predicted=predicted)
         found.append(np.concatenate(predicted))
         sizes.append(max(values.size for values in predicted))
     assert np.array_equal(found[0], found[1])
@@ -215,6 +206,5 @@ def test_a_pipe_gets_predictions_as_rows_come():
 def test_a_row_without_entries_is_predicted(tmp_path):
     (tmp_path / "rows.vw").write_text("1 | a\n| \n-1 | b\n")
     predicted = []
-    stream = StreamPass(StreamSettings("pa", format="vw"), on_predicted=lambda values, labels: predicted.append(values))
-    assert stream.run([str(tmp_path / "rows.vw")])
+    learned(tmp_path / "rows.vw", "pa", format="vw", predicted=predicted)
     assert np.concatenate(predicted).tolist() == [0.0, 0.0, 0.0]

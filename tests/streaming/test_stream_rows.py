@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 from sklearn.metrics import log_loss, roc_auc_score
 from support.stream_cases import learned, single, text_of
-from support.training_cases import make_store, random_rows, run_in_process, train
+from support.training_cases import make_store, random_rows, train
 
 from blocksvm.base.errors import InputError
 from blocksvm.model.measures import RankCurve
@@ -18,7 +18,6 @@ from blocksvm.online.loops import LOSS_SUM, MISTAKES, NO_LABEL
 from blocksvm.stream import main
 from blocksvm.streaming.ranking_kernels import rank_rows
 from blocksvm.streaming.stream_learner import RANKING_BYTES, VALUE_BITS
-from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 from blocksvm.train import main as train_main
 
@@ -65,20 +64,22 @@ def test_labels_may_be_spelled_as_on_the_command_line(tmp_path):
     assert found[0].targets.labels == found[1].targets.labels
 
 
+def vw_text(folder, n, unlabelled, seed=5):
+    """(path, y): rows in Vowpal Wabbit's format, of which those numbered have no label."""
+    X, y = random_rows(n=n, d=12, seed=seed)
+    parted = (line.partition(" ") for line in text_of(folder, X, y).read_text().splitlines())
+    lines = [f"{'' if k in unlabelled else label + ' '}| {rest}\n" for k, (label, _, rest) in enumerate(parted)]
+    path = folder / "rows.vw"
+    path.write_text("".join(lines))
+    return path, y
+
+
 def test_area_and_logarithmic_loss_are_those_of_the_predictions(tmp_path):
     """Also where some rows have no label, and whatever the pieces and saves."""
-    X, y = random_rows(n=300, d=20, seed=2)
-    text = text_of(tmp_path, X, y)
-    parted = (line.partition(" ") for line in text.read_text().splitlines())
-    lines = [f"{label} | {rest}\n" for label, _, rest in parted]
-    lines[40:40] = ["| 3:1 7:2\n"] * 3
-    text.write_text("".join(lines))
-    scores, reports = [], []
-    stream = StreamPass(
-        StreamSettings("pa1", save_every=50, format="vw"), on_report=reports.append, on_save=lambda stream: None,
-        on_predicted=lambda values, labels: scores.append(values.copy()),
-    )  # fmt: skip
-    assert stream.run([str(text)])
+    text, y = vw_text(tmp_path, 303, {40, 41, 42}, seed=2)
+    y = np.delete(y, [40, 41, 42])
+    scores = []
+    _, reports = learned(text, "pa1", save_every=50, format="vw", predicted=scores)
     values = np.delete(np.concatenate(scores), [40, 41, 42])
     for report in reports[4:]:
         z, t = values[: report.rows], y[: report.rows]
@@ -98,17 +99,7 @@ def test_they_are_told_of_two_classes_alone(tmp_path, succeeds):
     assert reports[-1].auc is None
 
 
-def vw_text(folder, n, unlabelled, seed=5):
-    """(path, lines): rows in Vowpal Wabbit's format, of which those numbered have no label."""
-    X, y = random_rows(n=n, d=12, seed=seed)
-    parted = (line.partition(" ") for line in text_of(folder, X, y).read_text().splitlines())
-    lines = [f"{'' if k in unlabelled else label + ' '}| {rest}" for k, (label, _, rest) in enumerate(parted)]
-    path = folder / "rows.vw"
-    path.write_text("".join(line + "\n" for line in lines))
-    return path, lines
-
-
-def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, capsys, succeeds):
+def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, succeeds):
     unlabelled = set(range(100, 1100)) - set(range(0, 1100, 7))
     path, _ = vw_text(tmp_path, 1100, unlabelled)
     ask, predicted = tmp_path / "ask.txt", tmp_path / "p.txt"
@@ -122,8 +113,7 @@ def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, capsys, su
     chances = 0.3 / (0.3 + margins)
     assert abs(len(numbers) - chances.sum()) < 4.5 * np.sqrt((chances * (1 - chances)).sum())
     # what is learned does not depend on it, nor on the pieces that text comes in
-    again = run_in_process(capsys, main, *arguments[:6], 0.3, "--ask", ask, "--overwrite", "--threads", 2)
-    assert again[0] == 0
+    succeeds(main, *arguments[:6], 0.3, "--ask", ask, "--overwrite", "--threads", 2)
     assert [int(line.removeprefix(f"{path}:")) - 1 for line in ask.read_text().splitlines()] == numbers
 
 
@@ -132,11 +122,10 @@ def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, capsys, su
     [(("--ask", "a.txt"), "--ask: needs --query, which says"),
      (("--ask", "a.txt", "--query", 1.0, "--learner", "pa,pa1"), "--ask: is for one learner; pa,pa1 are several")],
 )  # fmt: skip
-def test_questions_that_cannot_be(tmp_path, capsys, monkeypatch, options, what):
+def test_questions_that_cannot_be(tmp_path, refusal, monkeypatch, options, what):
     monkeypatch.chdir(tmp_path)
     path, _ = vw_text(tmp_path, 20, {3})
-    code, _, err = run_in_process(capsys, main, path, *options)
-    assert (code, what in err) == (2, True), err
+    assert what in refusal(main, path, *options)
     assert not (tmp_path / "a.txt").exists()
 
 

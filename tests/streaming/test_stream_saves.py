@@ -1,29 +1,17 @@
 """Saves of streams and their continuation: a pass in two that equals one in one."""
 
-import h5py
 import numpy as np
 import pytest
+from support.file_cases import content_of_model
 from support.stream_cases import growing_rows, learned, text_of
 from support.training_cases import random_rows, run_in_process, svmlight
 
 from blocksvm.api.fit import fit
 from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.store.descriptions import as_json
 from blocksvm.stream import main
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
-
-
-def content(path):
-    """All arrays of a model file, by name, and the part of its description that depends on the rows alone."""
-    with h5py.File(path) as file:
-        found = {}
-        file.visititems(lambda name, item: found.update({name: item[()].tobytes()} if hasattr(item, "dtype") else {}))
-    meta = describe_model(path)
-    found["meta"] = {name: value for name, value in as_json(meta).items() if name not in ("seconds", "settings")}
-    return found
-
 
 WAYS = [("pa1", {}), ("arow", {"bits": 6, "bias": 1.0}), ("ogd", {"average": True, "query": 0.4}),
         ("scw1", {"labels": (0.0, 1.0, 2.0), "bias": 0.5}),
@@ -31,7 +19,8 @@ WAYS = [("pa1", {}), ("arow", {"bits": 6, "bias": 1.0}), ("ogd", {"average": Tru
         ("omd", {"bits": 7, "settings": {"mirror": "entropic", "n_features": 50.0}}),
         ("adagrad-rda", {"settings": {"l1": 0.001}, "average": True}), ("pegasos", {"settings": {"lam": 0.01}}),
         ("hf-fobos", {"settings": {"l1": 0.01}, "normalize": "l2"}), ("pa2", {"targets": "numbers"}),
-        ("pa1", {"targets": "none", "settings": {"epsilon": 0.3, "learn_radius": True}})]  # fmt: skip
+        *(("pa1", {"targets": "none", "settings": {"epsilon": 0.3, "learn_radius": True}} | more)
+          for more in ({}, {"bits": 3, "duplicates": "sum"}))]  # fmt: skip
 
 
 @pytest.mark.parametrize(("learner", "options"), WAYS)
@@ -48,7 +37,7 @@ def test_a_stream_in_two_equals_one_in_one(tmp_path, learner, options, cut):
     save_stream(tmp_path / "first.h5", first)
     second, later = learned(tmp_path / "second", learner, start_from=tmp_path / "first.h5", **options)
     save_stream(tmp_path / "second.h5", second)
-    assert content(tmp_path / "second.h5") == content(tmp_path / "whole.h5")
+    assert content_of_model(tmp_path / "second.h5") == content_of_model(tmp_path / "whole.h5")
     assert later[-1].cumulative_loss == reports[-1].cumulative_loss
     assert (later[-1].rows, later[-1].mistakes, later[-1].asked) == (300, reports[-1].mistakes, reports[-1].asked)
 
@@ -120,7 +109,7 @@ def test_a_save_holds_the_stream_as_it_stands(tmp_path, bits):
     stream = StreamPass(settings, on_save=lambda stream: save_stream(tmp_path / "saved.h5", stream))
     assert stream.run([str(tmp_path / "begin"), str(tmp_path / "rest")])
     assert stream.rows == 300
-    assert content(tmp_path / "saved.h5") == content(tmp_path / "begin.h5")
+    assert content_of_model(tmp_path / "saved.h5") == content_of_model(tmp_path / "begin.h5")
 
 
 def test_what_a_save_runs_into_is_told(tmp_path):

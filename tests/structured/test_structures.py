@@ -1,11 +1,12 @@
-"""Structures, those of the package and one from outside, against an enumeration of all their outputs; their learners
-against dense ones and numerical optimisers."""
+"""Structures against an enumeration of all their outputs; their learners against dense ones and optimisers."""
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 import reference_structured as reference
+from support.passive_aggressive import step_of
 from support.structured_cases import agrees, candidates, lattices, sequences, trees
 
 from blocksvm.base.errors import InputError
@@ -73,15 +74,12 @@ def test_a_joint_map_is_a_structure():
     """By the default decoders; its machine is the one of several classes that a solver of programs finds."""
     structure = Classes()
     check_structure(structure)
-    phi = [np.zeros((3, 8)) for _ in range(5)]
-    for i in range(5):
-        for y in range(3):
-            row = structure.features(i, np.array([y]))
-            phi[i][y, row.indices] = row.values
-    examples = [
-        reference.Example([(y,) for y in range(3)], phi[i], int(structure.y[i]), (np.arange(3) != structure.y[i]) * 1.0)
-        for i in range(5)
-    ]
+    phi = np.zeros((5, 3, 8))
+    for i, y in np.ndindex(5, 3):
+        row = structure.features(i, np.array([y]))
+        phi[i, y, row.indices] = row.values
+    examples = [reference.Example([(y,) for y in range(3)], own, int(gold), (np.arange(3) != gold) * 1.0)
+                for own, gold in zip(phi, structure.y, strict=True)]  # fmt: skip
     found = fit_structure(CheckedStructure(structure, "mine"), "frank-wolfe", {"C": 1.0, "tol": 1e-2}, {"epochs": 999})
     optimum = reference.structured_optimum(examples, 1.0, 8)
     assert found.certificate["dual"] <= optimum * (1 + 1e-9) and optimum <= found.certificate["primal"] * (1 + 1e-9)
@@ -143,17 +141,13 @@ def test_perceptron(weights):
     np.testing.assert_allclose(found.weights, {"last": last, "mean": mean}[weights], rtol=0, atol=1e-12)
 
 
-STEPS = {"pa": lambda C: lambda loss, q: loss / q, "pa1": lambda C: lambda loss, q: min(C, loss / q),
-         "pa2": lambda C: lambda loss, q: loss / (q + 0.5 / C)}  # fmt: skip
-
-
 @pytest.mark.parametrize("against", ["predicted", "max-loss"])
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", ["pa", "pa1", "pa2"])
 def test_passive_aggressive(name, against):
     structure, examples = sequences(2)
     given_ = {"against": against, **LAST} | ({} if name == "pa" else {"C": 0.0625})
     found = fit_structure(structure, name, given_, {"epochs": 3}).weights
-    step = STEPS[name](0.0625)  # a power of two: where steps are cut off, equal scores stay equal
+    step = partial(step_of, name, 0.0625)  # a power of two: where steps are cut off, equal scores stay equal
     wanted = reference.passive_aggressive(examples, orders(5, 3), structure.n_weights, step, against == "max-loss")
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 

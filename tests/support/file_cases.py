@@ -54,3 +54,12 @@ def described(path: Path):
         return [json.loads(line) for line in path.read_text().splitlines()]
     with h5py.File(path) as file:
         return json.loads(file["meta"][()].tobytes())
+
+
+def content_of_model(path: Path) -> dict:
+    """All arrays of a model's file, by name, and what its description says but for times and settings of the run."""
+    with h5py.File(path) as file:
+        found = {}
+        file.visititems(lambda name, item: found.update({name: item[()].tobytes()} if hasattr(item, "dtype") else {}))
+    del found["meta"]
+    return found | {name: value for name, value in described(path).items() if name not in ("seconds", "settings")}

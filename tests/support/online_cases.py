@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import scipy.sparse
-from support.plain_learners import plain_runner
 
 from blocksvm.online import get_learner
 
@@ -72,12 +71,24 @@ def csr(X, dtype=np.float32):
     return made.indptr.astype(np.int64), made.indices.astype(np.int32), made.data.astype(dtype)
 
 
-def runner_for(name, case, d, average=False, **options):
-    """In plain Python."""
-    known = {"n_features": d} if case.get("mirror") == "entropic" else {}
-    return plain_runner(name, case, known, average=average, **options)
+def ratio(a, b):
+    return np.divide(a, b, out=np.zeros(len(b)), where=b > 0.0)
 
 
 def agree(found, expected, tolerance=1e-10):
     scale = max(1.0, np.abs(expected).max(initial=0.0))
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
+
+
+def learned_in_parts(runner, X, y, **options):
+    """The state after all rows, which is the same to the bit whatever parts they come in."""
+    found, d = [], X.shape[1]
+    for size in (1, 7, len(y)):
+        state = runner.new_state(d)
+        for start in range(0, len(y), size):
+            part = slice(start, start + size)
+            order = np.arange(len(y[part]), dtype=np.int32)
+            runner.learn(csr(X[part]), y[part].astype(np.int16), order, d, state, **options)
+        found.append(state.columns.tobytes() + state.tally.tobytes())
+    assert found[0] == found[1] == found[2]
+    return state

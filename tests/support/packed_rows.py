@@ -36,7 +36,7 @@ def plain_rows(features: str, values: str, dtype, lengths=LENGTHS) -> tuple[np.n
 def blocks_of(lengths, indices, values) -> tuple[Block, Block, PackedRows]:
     """The rows as a plain block, as a packed one, and their words."""
     n = len(lengths)
-    known = np.zeros(n, np.int16), np.zeros(n), np.arange(n), N_FEATURES
+    known = np.arange(n, dtype=np.int16), np.zeros(n), np.arange(n), N_FEATURES
     plain = Block(Entries(np.append(0, np.cumsum(lengths)), indices, values), *known)
     rows = packed(lengths, indices, values)
     indptr, stored_lengths = np.append(0, np.cumsum(rows.sizes, dtype=np.int64)), lengths.astype(np.int32)

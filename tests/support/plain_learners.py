@@ -93,32 +93,17 @@ class Plain:
         return self.state.columns.reshape(-1, self.runner.width)[:, getattr(self.runner.learner.rule.columns, name)]
 
     @property
-    def t(self):
-        return int(self.state.scalars[0])
-
-    @property
     def theta(self):
         return self.column("theta")[:-1].copy()
 
     @property
-    def spread(self):
-        return self.column("spread")[:-1]
-
-    @property
     def variance(self):
-        return 1.0 / self.spread if self.runner.name == "cw-var" else self.spread.copy()
+        spread = self.column("spread")[:-1]
+        return 1.0 / spread if self.runner.name == "cw-var" else spread.copy()
 
     @variance.setter
     def variance(self, values):
-        self.spread[:] = 1.0 / np.asarray(values) if self.runner.name == "cw-var" else values
-
-    @property
-    def precision(self):
-        return 1.0 / self.variance
-
-    @precision.setter
-    def precision(self, values):
-        self.variance = 1.0 / np.asarray(values)
+        self.column("spread")[:-1] = 1.0 / np.asarray(values) if self.runner.name == "cw-var" else values
 
 
 LEARNERS = {name: functools.partial(Plain, name) for name in REGISTRY}
@@ -142,12 +127,7 @@ def several(make, k, d, rule):
     return Plain(one.runner.name, d, k=k, rule=rule, **one.given)
 
 
-def MultiPrototype(make, k, d):
-    return several(make, k, d, "prototype")
-
-
-def OneVsRest(make, k, d):
-    return several(make, k, d, "rest")
+MultiPrototype, OneVsRest = (functools.partial(several, rule=rule) for rule in ("prototype", "rest"))
 
 
 def run(learner, X, y, epochs=1):

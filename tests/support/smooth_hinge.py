@@ -14,12 +14,6 @@ from blocksvm.losses.box import Margin
 from blocksvm.losses.loss import Loss
 
 
-def smooth_hinge_sum(margins: np.ndarray, width: float) -> float:
-    """The sum of the losses at C = 1, in plain numpy."""
-    distance = np.maximum(0.0, 1.0 - margins)
-    return float(np.where(distance >= width, distance - 0.5 * width, 0.5 * distance**2 / width).sum())
-
-
 class SmoothHinge(NamedTuple):
     curvature: float
     slope: float

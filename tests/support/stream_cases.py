@@ -33,10 +33,10 @@ def weights_by_id(path, length):
     return found, model
 
 
-def learned(path, learner, *, settings=None, prior=None, start_from=None, **options):
-    """(stream, reports) of one pass in process."""
-    reports = []
+def learned(path, learner, *, settings=None, prior=None, start_from=None, predicted=None, **options):
+    """(stream, reports) of one pass in process; predicted: a list that gets the values of its predictions."""
+    reports, keep = [], None if predicted is None else lambda values, labels: predicted.append(values.copy())
     stream = StreamPass(StreamSettings(learner, settings or {}, **options), prior=prior, start_from=start_from,
-                        on_report=reports.append)  # fmt: skip
+                        on_report=reports.append, on_predicted=keep, on_save=lambda stream: None)  # fmt: skip
     assert stream.run([str(path)])
     return stream, reports

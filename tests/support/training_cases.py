@@ -83,6 +83,14 @@ def svmlight(X, y, first_id=1) -> str:
     return "\n".join(lines) + "\n"
 
 
+def text_of_sets(X, sets) -> str:
+    """Text of dense rows in the format multilabel: sets of names."""
+    return "".join(
+        ",".join(map(str, own)) + " " + " ".join(f"{j}:{x!r}" for j, x in enumerate(row) if x) + "\n"
+        for row, own in zip(X.tolist(), sets, strict=True)
+    )
+
+
 def make_store(folder: Path, X, y=None, name="rows", chunk_nonzeros=None, **options) -> Path:
     """A store of (X, y), or of text if X is a string."""
     text, store = folder / f"{name}.svm", folder / f"{name}.h5"
@@ -182,8 +190,9 @@ def asked(source, **settings):
 
 
 def assert_same(found: Run, whole: Run, when: str = "") -> None:
-    """The same bits, and what a result says of them."""
+    """The same bits, and what a result says of them; of learners the counts of rows and losses."""
     assert found.same(whole), when
+    assert np.array_equal(*(run.loop.state.get("tally") for run in (found, whole))), when
     for name in ("certificate", "status", "outer", "outer_of_weights", "passes", "set_passes"):
         assert getattr(found.result, name, None) == getattr(whole.result, name, None), when
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog, minimize
+from support.training_cases import make_store, svmlight
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import TooLittleMemory
-from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.margin import main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
@@ -61,9 +61,7 @@ def test_both_bounds_enclose_the_margin_of_a_plain_solver(bias, seed):
     extended = np.column_stack([X, np.full(60, bias)]) if isinstance(bias, float) else X
     expected = plain_margin(extended, y, free=bias == "free")
     look = report.look
-    assert report.hard
-    assert report.separable is True
-    assert report.settled
+    assert report.hard and report.settled and report.separable is True
     assert look.lower <= expected * (1 + 1e-9)
     assert look.upper >= expected * (1 - 1e-9)
     assert look.lower >= (1.0 - 1e-6) * look.upper
@@ -71,8 +69,7 @@ def test_both_bounds_enclose_the_margin_of_a_plain_solver(bias, seed):
     assert 1.0 / (look.norm * look.scale) == pytest.approx(expected, rel=1e-6)
     # sum alpha = D + 1/2 ||w||^2, and ||w - w*|| <= sqrt(2 gap) <= ||w*|| sqrt(1e-6)
     assert look.sum_alpha**-0.5 == pytest.approx(expected, rel=1e-3)
-    assert look.errors == 0
-    assert look.at_bound == 0
+    assert look.errors == look.at_bound == 0
     assert look.primal_infeasibility <= 1e-12
     assert look.infeasibility == 0.0
     assert look.slackness <= 1e-4 * look.sum_alpha
@@ -108,22 +105,14 @@ def test_the_same_out_of_core(tmp_path):
     with open_store(store) as source:
         report = maximum_margin(source, tol=1e-5, memory=400_000)
         whole = maximum_margin(source, tol=1e-5)
-    for one in (report, whole):
-        assert one.settled
+    assert report.settled and whole.settled
     assert report.gamma == pytest.approx(whole.gamma, rel=1e-5)
 
 
-def store_of(folder, X, y, name="s"):
-    lines = ["# the rows\n"]
-    for label, row in zip(y, X, strict=True):
-        pairs = " ".join(f"{j + 1}:{v:.17g}" for j, v in enumerate(row) if v)
-        lines.append(f"{label:g} {pairs}\n")
-    (folder / f"{name}.svm").write_text("".join(lines))
-    split_rows(
-        [str(folder / f"{name}.svm")], folder / f"{name}.h5",
-        SplitSettings(overwrite=True, dtype="float64", chunk_nonzeros=64),
-    )  # fmt: skip
-    return folder / f"{name}.h5"
+def store_of(folder, X, y):
+    """A store of text that begins with a comment."""
+    text = "# the rows\n" + svmlight(sparse.csr_matrix(X), y)
+    return make_store(folder, text, name="s", dtype="float64", chunk_nonzeros=64)
 
 
 @pytest.mark.parametrize("C", [0.1, 3.0])
@@ -135,8 +124,7 @@ def test_a_soft_margin_meets_its_conditions(C, bias):
     source = Matrix(sparse.csr_matrix(X), y, chunk_rows=range(0, 80, 9))
     report = maximum_margin(source, C=C, bias=bias, tol=1e-10, max_outer=20_000, epochs=0)
     look = report.look
-    assert report.settled
-    assert not report.hard
+    assert report.settled and not report.hard
     assert look.stationarity <= 1e-5
     assert look.slackness <= 1e-4 * C
     assert look.bound_slackness <= 1e-4 * C
@@ -148,24 +136,24 @@ def test_a_soft_margin_meets_its_conditions(C, bias):
     assert report.gamma == 1.0 / look.norm
 
 
-def test_rows_that_differ_in_their_labels_alone_are_found(tmp_path):
+def test_rows_that_differ_in_their_labels_alone_are_found(tmp_path, succeeds):
     X, y = separable_rows(120, 6, 7)
     X[40], y[40], y[90] = X[90], 1.0, -1.0
     store = store_of(tmp_path, X, y)
     with open_store(store) as source:
         report = maximum_margin(source)
-        assert report.separable is False
-        assert len(report.contradictions) == 1
+        assert report.separable is False and len(report.contradictions) == 1
         pair = report.contradictions[0]
         found = {pair.first: pair.first_label, pair.second: pair.second_label}
         # the text begins with a comment
         assert found == {f"{tmp_path}/s.svm, row 41": 1.0, f"{tmp_path}/s.svm, row 91": -1.0}
     assert report.perceptron["bound"] is None
+    out = succeeds(main, store).out
+    assert "separable   no; none has a margin above" in out and "the same but for their labels: " in out
     # without values to compare, too
     ones = (np.random.default_rng(0).random(X.shape) < 0.5).astype(float)
     report = maximum_margin(Matrix(sparse.csr_matrix(np.vstack([ones, ones])), np.concatenate([y, -y])))
-    assert report.separable is False
-    assert len(report.contradictions) == 5
+    assert report.separable is False and len(report.contradictions) == 5
 
 
 def test_no_plane_but_no_contradiction_either():
@@ -231,14 +219,6 @@ def test_the_command_writes_what_it_found(tmp_path, succeeds, refusal):
     assert sum(map(sum, told["histogram"]["rows"])) + sum(map(sum, told["histogram"]["outside"])) == 150
     assert "exists already" in refusal(main, *arguments)
     succeeds(main, *arguments, "--overwrite", "-C", "1", "--epochs", "0")
-
-
-def test_the_command_says_that_there_is_no_plane(tmp_path, succeeds):
-    X, y = separable_rows(60, 4, 16)
-    X[3], y[3], y[4] = X[4], 1.0, -1.0
-    ended = succeeds(main, store_of(tmp_path, X, y))
-    assert "separable   no; none has a margin above" in ended.out
-    assert "the same but for their labels: " in ended.out
 
 
 @pytest.mark.parametrize(

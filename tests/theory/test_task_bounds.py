@@ -1,11 +1,12 @@
 """Regret with numbers, sets, costs and rows alone: losses by rules written out; no bound is exceeded."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse
-from support.passive_aggressive import COSTS, costly, pair_of, step_of
+from support.passive_aggressive import COSTS, costing, played, ranked
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype
 from support.training_cases import make_store, run_in_process
@@ -52,31 +53,9 @@ def loss_of(task, w, x, target, fixed=False):
     if task == "rows":
         apart = np.linalg.norm(w - x)
         return max(0.0, apart - EPSILON), (x - w) / apart if apart else None
-    scores, direction = w @ x, np.zeros((K, D))
     if task in ("classes", "sets"):
-        if (pair := pair_of(scores, np.isin(np.arange(K), target))) is None:
-            return 0.0, None
-        r, s = pair
-        loss = 1.0 - scores[r] + scores[s]
-    else:
-        s, loss = costly(scores, target, fixed or task == "max-loss")
-        r, s = target, target if s is None else s
-    direction[r] += x
-    direction[s] -= x
-    return max(0.0, loss), direction
-
-
-def played(task, learner, case, X, targets):
-    """Per round: loss, tau, squared norm of the direction."""
-    w, found = np.zeros(D if task in ("numbers", "rows") else (K, D)), []
-    for k, x in enumerate(X):
-        loss, direction = loss_of(task, w, x, None if targets is None else targets[k])
-        q = 0.0 if direction is None else float((direction**2).sum())
-        tau = step_of(learner, case.get("C", 1.0), loss, q)
-        if tau:
-            w = w + tau * direction
-        found.append((loss, tau, q))
-    return np.array(found).T
+        return ranked(w, x, target)
+    return costing(w, x, target, fixed or task == "max-loss")
 
 
 @pytest.mark.slow
@@ -87,7 +66,8 @@ def test_losses_and_bounds(task, learner, case):
     settings = TASKS[task] | case
     source = Matrix(scipy.sparse.csr_matrix(X), given)
     made = measure_regret(source, learner, **settings)
-    losses, tau, q = played(task, learner, case, X, targets)
+    w, each = np.zeros(D if task in ("numbers", "rows") else (K, D)), [None] * N if targets is None else targets
+    losses, tau, q = played(learner, case.get("C", 1.0), w, X, each, partial(loss_of, task))[2]
     run = made.run
     np.testing.assert_allclose(run.hinge_of(run.scores), losses, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(run.mistakes, np.cumsum(losses >= 1.0)[run.times - 1])
@@ -111,7 +91,7 @@ def test_losses_and_bounds(task, learner, case):
             u = u[0]
         w = np.column_stack([u, np.zeros(len(u))]).ravel() if u.ndim == 2 else np.append(u, 0.0)
         one = measure(run, FixedWeights("u", w), rows.scores(w, 0.0))
-        own = [loss_of(task, u, x, None if targets is None else targets[k], fixed=True)[0] for k, x in enumerate(X)]
+        own = [loss_of(task, u, x, target, fixed=True)[0] for x, target in zip(X, each, strict=True)]
         np.testing.assert_allclose(one.hinge, np.cumsum(own)[run.times - 1], rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(one.hinge_squares, np.cumsum(np.square(own))[run.times - 1], rtol=1e-9, atol=1e-9)
         assert one.norm == pytest.approx(np.linalg.norm(u))

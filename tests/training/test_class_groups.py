@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 from scipy import sparse
-from support.training_cases import make_store
+from support.training_cases import make_store, text_of_sets
 
 from blocksvm.base.errors import InputError
 from blocksvm.export import main as export_main
@@ -30,11 +30,8 @@ def planted():
 
 
 def lines_of(X, member, number) -> str:
-    rows = zip(X.toarray().round(3), member, strict=True)
-    return "".join(
-        ",".join(str(c) if number else f"l{c:02}" for c in np.flatnonzero(own)) + " "
-        + " ".join(f"{j}:{x!r}" for j, x in enumerate(row.tolist()) if x) + "\n" for row, own in rows
-    )  # fmt: skip
+    names = [[c if number else f"l{c:02}" for c in np.flatnonzero(own)] for own in member]
+    return text_of_sets(X.toarray().round(3), names)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
-"""The events of a run have the types that ``model/events.py`` declares and the keys that the page on traces lists."""
+"""Events of a run as ``model/events.py`` and the page on traces declare them; progress and remarks in Python's log."""
 
+import logging
 import re
 
 import msgspec
@@ -10,8 +11,12 @@ from support.paths import ROOT
 from support.training_cases import stop_after, train
 
 import blocksvm
+from blocksvm.cli.commands import module_of
 from blocksvm.model.events import RunEvent
 from blocksvm.online.methods import get_method
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.plan import Plan
+from blocksvm.training.settings import TrainSettings
 
 PAGE = (ROOT / "docs/trace.md").read_text()
 KINDS = set(re.findall(r"^\| `(\w+)`", PAGE.partition("| event |")[2].partition("\n\n")[0], re.M))
@@ -89,3 +94,50 @@ def test_a_run_ends_with_a_certificate_where_on_event_says_so():
 def test_the_page_names_every_key():
     """But the one that streams alone have."""
     assert set.union(*KEYS.values()) | {"learners"} == set(RunEvent.__annotations__)
+
+
+def levels(caplog) -> set[str]:
+    assert {record.name for record in caplog.records} <= {"blocksvm"}
+    return {record.levelname for record in caplog.records}
+
+
+def test_a_run_logs_its_progress_and_why_it_has_not_converged(caplog):
+    with caplog.at_level(logging.INFO, "blocksvm"):
+        blocksvm.fit(X, TWO, tol=1e-2)
+        assert levels(caplog) == {"INFO"}
+        assert "converged after" in caplog.text
+        blocksvm.fit(X, TWO, C=100.0, tol=1e-9, max_outer=1)
+    assert "not converged" in [record.message for record in caplog.records if record.levelname == "WARNING"][0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "numbers"),
+    [({"learner": "adagrad-rda", "loss": "squared"}, "targets=numbers"), ({}, "loss=epsilon-insensitive"),
+     ({"learner": "ogd", "loss": "squared", "targets": "numbers"}, None),
+     ({"loss": "squared-epsilon-insensitive"}, None)],
+)  # fmt: skip
+def test_numbers_that_are_taken_for_classes_are_told(settings, numbers):
+    told = f"the labels are 101 distinct numbers, each taken for a class; where they are real targets, give {numbers}"
+    many, fewer = (Plan(Matrix(X, np.arange(200) % n + 0.5), TrainSettings.of(**settings)) for n in (101, 100))
+    assert (many.remark(), fewer.remark()) == (told if numbers else "", "")
+
+
+def test_they_are_told_by_fit_and_by_train(caplog, store, tmp_path, run_in_process, monkeypatch):
+    monkeypatch.setattr(Plan, "remark", lambda plan: "they are numbers")
+    blocksvm.fit(X, TWO, max_outer=1)
+    assert "they are numbers" in caplog.text
+    done = run_in_process(module_of("train").main, store, tmp_path / "m.h5")
+    assert "note: they are numbers" in done.err
+
+
+def test_a_stream_logs_its_rows_and_what_it_skips_and_a_command_prints_each_line_once(caplog, tmp_path, run_in_process):
+    text = tmp_path / "rows.svm"
+    text.write_text("1 1:1\n-1 2:1\nbad line\n" * 5)
+    with caplog.at_level(logging.INFO, "blocksvm"):
+        blocksvm.Stream("pa1", skip_bad=True).run([text])
+    assert levels(caplog) == {"INFO", "WARNING"}
+    assert "skipped: " in caplog.text
+    done = run_in_process(module_of("stream").main, text, "--learner", "pa1", "--skip-bad")
+    lines = [line for line in (done.out + done.err).splitlines() if line.startswith("skipped")]
+    assert lines and len(lines) == len(set(lines))
+    assert {type(one) for one in logging.getLogger("blocksvm").handlers} <= {logging.NullHandler}

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from support.training_cases import looped, opened, stores_of_classes
+from support.training_cases import looped, opened
 
 from blocksvm.base.threads import Threads, n_processors, slices
 from blocksvm.sources.matrix import Matrix
@@ -19,7 +19,14 @@ SETTINGS = [
     (3, {"multiclass": "crammer-singer"}),
     (20, {"loss": "hinge"}),  # by threads are the lanes of eight classes
     (20, {"loss": "squared-hinge", "working_set": "none"}),
+    (2, {"solver": "newton", "loss": "logistic", "bias": 1.0}),
+    (2, {"solver": "newton", "loss": "squared-hinge", "C": 5.0}),
+    (3, {"solver": "newton", "loss": "logistic"}),
+    pytest.param(20, {"solver": "newton", "loss": "squared-hinge"}, marks=pytest.mark.slow),
 ]
+# and no bit of newton's on how the rows are cut
+BLOCKS = [(1, {"block_chunks": 1}), (2, {"block_chunks": 4}), (5, {"block_chunks": None}),
+          (1, {"block_chunks": 3, "seed": 9, "partition": "fixed"})]  # fmt: skip
 
 
 class Counting(Threads):
@@ -32,16 +39,11 @@ class Counting(Threads):
         return super().map(work, parts)
 
 
-@pytest.fixture(scope="module")
-def stores(tmp_path_factory):
-    return stores_of_classes(tmp_path_factory.mktemp("stores"))
-
-
 @pytest.mark.parametrize(("classes", "settings"), SETTINGS, ids=str)
 def test_any_number_of_threads_trains_the_same(stores, classes, settings):
-    def run(n: int):
+    def run(n: int, **blocks):
         with opened(stores[classes]) as source:
-            loop = looped(source, **{"block_chunks": 10, "max_outer": 6, "tol": 1e-9, "seed": 3} | settings)
+            loop = looped(source, **{"block_chunks": 10, "max_outer": 6, "tol": 1e-9, "seed": 3} | settings | blocks)
             loop.plan.solver.threads = threads = Counting(n, piece=50)
             result = loop.run()
             assert threads.pool is None  # they end with the run
@@ -49,12 +51,12 @@ def test_any_number_of_threads_trains_the_same(stores, classes, settings):
 
     state, result, shared = run(1)
     assert shared == 0
-    for n in (2, 5):
-        there, same, shared = run(n)
-        assert shared > 0
+    for n, blocks in [(2, {}), (5, {}), *(BLOCKS if settings.get("solver") == "newton" else ())]:
+        there, same, shared = run(n, **blocks)
+        assert (shared > 0) == (n > 1)
         assert all(np.array_equal(array, there[name], equal_nan=True) for name, array in state.items())
         assert same.certificate == result.certificate
-        assert (same.passes, same.set_passes) == (result.passes, result.set_passes)
+        assert blocks or (same.passes, same.set_passes) == (result.passes, result.set_passes)
 
 
 def test_threads_start_with_work_to_share():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import reference
 from support.fold_cases import GIVEN, PATH, N, dense, looped
-from support.training_cases import make_store, random_rows, run_in_process, stop_after, train
+from support.training_cases import make_store, random_rows, stop_after, train
 
 from blocksvm.base.errors import InputError
 from blocksvm.cv import main as cv_main
@@ -298,14 +298,13 @@ def test_a_measure_that_the_rows_do_not_have_is_refused_before_training(rows, tm
 
 
 @pytest.mark.slow
-def test_the_command(rows, tmp_path, capsys):
+def test_the_command(rows, tmp_path, succeeds, refusal):
     X, y = rows
     store = make_store(tmp_path, X, y, chunk_nonzeros=128)
     outputs = [tmp_path / "m.h5", tmp_path / "cv.json", tmp_path / "cv.png"]
     arguments = [store, "--folds", "3", "-C", "0.05,0.5,2", "--bias", "1", "--tol", "1e-4", "--select", "loss"]
     arguments += ["--refit", outputs[0], "--json", outputs[1], "--figure", outputs[2]]
-    code, out, err = run_in_process(capsys, cv_main, *arguments)
-    assert code == 0, err
+    out = succeeds(cv_main, *arguments).out
     told = json.loads(outputs[1].read_text())
     assert told["path"] == PATH and np.shape(told["accuracy"]) == (3, 3)
     assert np.max(told["rel_gap"]) <= 1e-4
@@ -316,11 +315,9 @@ def test_the_command(rows, tmp_path, capsys):
     model = load_model(outputs[0])
     assert model.meta.method.settings["C"] == told["best"]
     assert outputs[2].read_bytes()[:4] == b"\x89PNG"
-    code, _, err = run_in_process(capsys, cv_main, *arguments)
-    assert code == 2 and "exists" in err
-    assert run_in_process(capsys, cv_main, *arguments, "--overwrite")[0] == 0
-    code, _, err = run_in_process(capsys, cv_main, store, "-C", "1,x")
-    assert code == 2 and "-C 1,x: expected numbers" in err
+    assert "exists" in refusal(cv_main, *arguments)
+    succeeds(cv_main, *arguments, "--overwrite")
+    assert "-C 1,x: expected numbers" in refusal(cv_main, store, "-C", "1,x")
 
 
 def test_a_printed_cost_is_the_one_that_is_trained_with():
