@@ -27,30 +27,23 @@ def headings(linear: Linear, named: bool) -> list[str]:
     return ["id", *(["name"] if named else []), *linear.factors, *vectors]
 
 
-def names_of(path: Location, ids: np.ndarray) -> list[str]:
-    """The names of these features in a store ('' for others); InputError where its features have no names."""
+def names_of_model(model: Model, path: Location | None = None) -> list[str] | None:
+    """The names of the model's features in the order of their ids, as its own file has them, None where that has none;
+    or as a store has them, '' for those that it does not know.  InputError where its features have no names."""
+    order = np.argsort(model.feature_ids, kind="stable")
+    if path is None:
+        own = model.feature_names
+        return own and [own[k] for k in order.tolist()]
+    ids, names = model.feature_ids[order], [""] * len(order)
     with Store(path) as store:
         if not store.named:
             raise InputError(f"{path}: its features have no names; name a store made of text with names, as vw")
-        names = [""] * len(ids)
-        for start in range(0, store.n_features, AT_ONCE):
-            stop = min(start + AT_ONCE, store.n_features)
-            ids_of_store = store.feature_ids(start, stop)
+        for start, ids_of_store in store.feature_id_pieces():
+            names_of_store = store.feature_names(start, start + len(ids_of_store))
             positions = np.searchsorted(ids, ids_of_store)
-            known = (positions < len(ids)) & (ids[np.minimum(positions, len(ids) - 1)] == ids_of_store)
-            names_of_store = store.feature_names(start, stop)
-            for k in np.flatnonzero(known).tolist():
+            for k in np.flatnonzero(np.append(ids, -1)[positions] == ids_of_store).tolist():
                 names[positions[k]] = names_of_store[k]
     return names
-
-
-def names_of_model(model: Model, store: Path | None = None) -> list[str] | None:
-    """The names of the model's features in the order of their ids, as a store has them or its own file, None where
-    that has none."""
-    if store is not None:
-        return names_of(store, np.sort(model.feature_ids))
-    names = model.feature_names
-    return names and [names[k] for k in np.argsort(model.feature_ids, kind="stable").tolist()]
 
 
 def columns(linear: Linear, names: list[str] | None) -> Iterator[list[list]]:
@@ -70,8 +63,7 @@ def write(model: Model, file: IO[bytes], names: Path | None = None, parquet: boo
     """Write CSV, or Parquet; names: a store that names the features, where the model does not.  Returns notes for users
     of the table."""
     linear = linear_of(model, apart=True)
-    named = names_of_model(model, names)
-    (_parquet if parquet else _csv)(linear, named, file)
+    (_parquet if parquet else _csv)(linear, names_of_model(model, names), file)
     return linear.steps + linear.notes
 
 
