@@ -78,21 +78,15 @@ def path_of(text: str) -> list[float]:
                      "as 0.01:100:9")  # fmt: skip
 
 
-def parsed(arguments: list[str]):
-    """(options, the settings of the loss that they name)."""
-    name, of_loss = value_of(arguments, "--loss"), Settings()
+def main(arguments: list[str]) -> int:
+    name, of_loss, p = value_of(arguments, "--loss"), Settings(), parser()
     if name is not None:
         from blocksvm.losses import get_loss
 
         of_loss = get_loss(name).settings
-    p = parser()
     if of_loss.names():
         p.add("the loss", *of_loss.without("epsilon"), defaults=False)
-    return p.parse_args(arguments), of_loss
-
-
-def main(arguments: list[str]) -> int:
-    options, of_loss = parsed(arguments)
+    options = p.parse_args(arguments)
     from blocksvm.files.output import written_whole
 
     named = {"model": options.refit, "figure": options.figure}
@@ -164,30 +158,26 @@ def validated(options, store, path: list[float], **more):
     if not options.quiet:
         print(f"{options.store}: {store.n_samples:,} rows, {store.n_features:,} features, "
               f"{store.n_nonzeros:,} nonzeros; {options.folds} folds", file=sys.stderr)  # fmt: skip
-    line = Line(sys.stderr, options.quiet)
+    line, part = Line(sys.stderr, options.quiet), ""
+
+    def show(event: dict) -> None:
+        """Which part of the path is trained, and how far it is."""
+        nonlocal part
+        if event["event"] == "part":
+            low, high = event["path"][0], event["path"][-1]
+            part = f"C {low:g}" if low == high else f"C {low:g} to {high:g}"
+            part += f" ({event['done'] + len(event['path'])} of {event['of']})"
+        elif event["event"] == "outer":
+            gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
+            reached = f", gap {gap:.1e}" if gap is not None else ""
+            line.show(f"{part}: iteration {event['outer']}{reached}, {event['classes_done']} done")
+
     cv = cross_validate(
-        store, path, options.folds, groups=options.groups, at_once=options.at_once, on_event=CvProgress(line).show,
+        store, path, options.folds, groups=options.groups, at_once=options.at_once, on_event=show,
         n_jobs=options.threads or -1, **more,
     )  # fmt: skip
     line.close()
     return cv
-
-
-class CvProgress:
-    """The line of progress: which part of the path is trained, and how far it is."""
-
-    def __init__(self, line):
-        self.line, self.part = line, ""
-
-    def show(self, event: dict) -> None:
-        if event["event"] == "part":
-            low, high = event["path"][0], event["path"][-1]
-            self.part = f"C {low:g}" if low == high else f"C {low:g} to {high:g}"
-            self.part += f" ({event['done'] + len(event['path'])} of {event['of']})"
-        elif event["event"] == "outer":
-            gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
-            reached = f", gap {gap:.1e}" if gap is not None else ""
-            self.line.show(f"{self.part}: iteration {event['outer']}{reached}, {event['classes_done']} done")
 
 
 def shown(cv, best: int) -> list[str]:

@@ -31,8 +31,6 @@ from blocksvm.files.paths import location
 from blocksvm.formats.choices import PREDICTED, all_choices
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from blocksvm.model.scoring import Scorer, Scores
 
 LABELS_SHOWN = 10
@@ -84,6 +82,7 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if options.scores and options.probabilities:
         raise InputError("--scores and --probabilities: are written one at a time; leave one of them out")
+    from blocksvm.base.labels import listed
     from blocksvm.model.model_file import describe_model
     from blocksvm.model.probabilities import known_link, link_of
 
@@ -96,7 +95,12 @@ def main(arguments: list[str]) -> int:
     check_beside(options, into_folder)
     if into_folder:
         return write_beside(options, description, link)
-    output = predictions_of(options)
+    outputs = outputs_of(options, [options.model, *options.inputs], {"predictions": options.output})
+    output = outputs.get("predictions")
+    if output is None and options.json == "-":
+        raise InputError("--json goes to standard output, where the predictions go; name an OUTPUT for these")
+    if output is None and is_closed(sys.stdout):
+        raise InputError("standard output is closed; name an OUTPUT for the predictions")
     scorer, pieces = scorer_for(options, description, link)
     from blocksvm.model.measures import measures_of
 
@@ -109,10 +113,12 @@ def main(arguments: list[str]) -> int:
         if scorer.note:
             print(scorer.note, file=sys.stderr)
     write_predictions(options, output, pieces, scorer, measures, link if options.probabilities else None)
-    written = [] if output is None else [f"{measures.rows:,} predictions in {output}"]
-    last = "; ".join([*written, *columns_of(options, scorer.model)])
+    last, labels = [] if output is None else [f"{measures.rows:,} predictions in {output}"], description.labels
+    if options.probabilities or (options.scores and (len(labels) > 2 or description.multilabel)):
+        last.append(f"columns: {listed(labels[:LABELS_SHOWN])}{', ...' if len(labels) > LABELS_SHOWN else ''}")
     figures = {"rows": measures.rows, "lines_without_row": scorer.empty}
-    show(options, scorer, measures, figures, [last] if last else [], sys.stderr if output is None else sys.stdout)
+    results = sys.stderr if output is None else sys.stdout
+    show(options, scorer, measures, figures, ["; ".join(last)] if last else [], results)
     return 0
 
 
@@ -136,11 +142,10 @@ def write_beside(options, description, link) -> int:
     wanted = Wanted(options.keep, options.top, options.score_of, options.select)
     results = Results(wanted, description.labels, link)
     settings = chosen_values(options, all_choices().only(PREDICTED))
-    reading = {name: value for name, value in settings.items() if value is not None}
-    reading |= {"format": options.format, "skip_bad": options.skip_bad}
-    shards = Shards(options.output, options.inputs, options.model, wanted, reading, options.overwrite)
+    reading = {"format": options.format, "skip_bad": options.skip_bad}
+    shards = Shards(options.output, options.inputs, options.model, wanted, settings | reading, options.overwrite)
     cluster, threads = cluster_and_threads(options)
-    more = {"format": options.format, "options": settings, "keep": options.keep, "skip_bad": options.skip_bad}
+    more = reading | {"options": settings, "keep": options.keep}
     scorer = scorer_of(options.model, options.inputs, options.memory, n_jobs=threads, **more)
     if not isinstance(scorer, TextScorer):
         raise InputError(
@@ -165,16 +170,6 @@ def write_beside(options, description, link) -> int:
     figures = {"rows": measures.rows, "written": written, "files": n, "files_before": len(shards.done)}
     show(options, scorer, measures, figures, [last], sys.stdout)
     return 0
-
-
-def predictions_of(options) -> Path | None:
-    """The file for the predictions, None where they go to standard output; InputError where they cannot be written."""
-    outputs = outputs_of(options, [options.model, *options.inputs], {"predictions": options.output})
-    if "predictions" not in outputs and options.json == "-":
-        raise InputError("--json goes to standard output, where the predictions go; name an OUTPUT for these")
-    if "predictions" not in outputs and is_closed(sys.stdout):
-        raise InputError("standard output is closed; name an OUTPUT for the predictions")
-    return outputs.get("predictions")
 
 
 def scorer_for(options, description, link) -> tuple[Scorer, Iterator[Scores]]:
@@ -208,17 +203,14 @@ def cluster_and_threads(options):
 
 def write_predictions(options, output, pieces: Iterator[Scores], scorer, measures, link) -> None:
     """Write a line for each row, and count what it is worth; link: of probabilities, where these are written."""
-    from contextlib import ExitStack
+    from contextlib import nullcontext
 
     from blocksvm.cli.progress import Line
     from blocksvm.files.output import written_text
-    from blocksvm.model.prediction_lines import label_lines, number_lines
+    from blocksvm.model.decision_values import label_lines, number_lines
 
     line, model = Line(sys.stderr, options.quiet), scorer.model
-    with ExitStack() as stack:
-        target = sys.stdout
-        if output is not None:
-            target = stack.enter_context(written_text(output, options.overwrite))
+    with nullcontext(sys.stdout) if output is None else written_text(output, options.overwrite) as target:
         for scores in pieces:
             numbers = scores.values if options.scores or not model.labels else None
             if link is not None:
@@ -227,16 +219,17 @@ def write_predictions(options, output, pieces: Iterator[Scores], scorer, measure
                 texts = number_lines(numbers)
             else:
                 texts = label_lines(model.labels, scores.classes, scores.values, model.multilabel, model.ranks)
-            for text in [explained(texts, scores.contributions, scorer.explainer)] if options.explain else texts:
-                target.write(text)
+            if options.explain:
+                lines, more = "".join(texts).split("\n")[:-1], scorer.explainer.columns(scores.contributions)
+                texts = (f"{line}\t{columns}\n" for line, columns in zip(lines, more, strict=True))
+            target.writelines(texts)
             measures.count(scores)
             line.show(f"{measures.rows:,} rows predicted")
     line.close()
 
 
 def show(options, scorer, measures, figures: dict, last: list[str], results) -> None:
-    """Print what was left out, or is not as it looks, and what the predictions are worth, or write this as ``--json``
-    says, with more figures; where there is to be quiet, one line."""
+    """Print what was left out and what the predictions are worth, or write it as ``--json`` says, with more figures."""
     if not options.quiet:
         if scorer.empty:
             print(f"{options.input}: {scorer.empty:,} blank line{'s' if scorer.empty > 1 else ''} or comments have no "
@@ -248,23 +241,6 @@ def show(options, scorer, measures, figures: dict, last: list[str], results) -> 
     figures = {"model": options.model, "input": options.input, "output": options.output} | figures
     if not emit_json(options, figures | measures.figures() | scorer.coverage.figures()):
         print_results(options, [*measures.sentences(), *last], results)
-
-
-def columns_of(options, model) -> list[str]:
-    """What the columns of the predictions are, where there are several."""
-    from blocksvm.base.labels import listed
-
-    labels = model.labels
-    if not (options.probabilities or (options.scores and (len(labels) > 2 or model.multilabel))):
-        return []
-    return [f"columns: {listed(labels[:LABELS_SHOWN])}{', ...' if len(labels) > LABELS_SHOWN else ''}"]
-
-
-def explained(texts: Iterator[str], contributions, explainer) -> str:
-    """The lines of some rows, each followed by its contributions."""
-    lines = "".join(texts).split("\n")[:-1]
-    more = explainer.columns(contributions)
-    return "".join([f"{line}\t{columns}\n" for line, columns in zip(lines, more, strict=True)])
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from blocksvm.files.input import open_input
 from blocksvm.files.output import as_text
 from blocksvm.files.paths import Location
 from blocksvm.losses import LOSSES, get_loss
+from blocksvm.model.decision_values import number_lines
 from blocksvm.model.model_file import Model
-from blocksvm.model.prediction_lines import number_lines
 from blocksvm.problems.problem_settings import learns_together
 
 CRAMMER_SINGER = "MCSVM_CS"
@@ -77,11 +77,8 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
 
 
 def read(path: Location, memory: int, piece_bytes: int = PIECE) -> Model:
-    """The model of such a file, with the features that have a weight; its labels in rising order.
-
-    InputError with file and line for other files, and where its weights take more than ``memory`` bytes.
-    piece_bytes: bytes read at once.
-    """
+    """The model of such a file, with the features that have a weight; its labels in rising order.  InputError with file
+    and line for other files, and where its weights take more than ``memory`` bytes; piece_bytes: read at once."""
     with open_input(path) as file:
         header, line = _header(path, file)
         solver, k = header["solver_type"], header["nr_class"]

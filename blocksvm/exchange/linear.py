@@ -10,8 +10,8 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
+from blocksvm.model.events import versions
 from blocksvm.model.model_file import IMPORTED, Model, factors_of_model, make_model, require_scores
-from blocksvm.model.versions import versions
 from blocksvm.store.descriptions import ModelMeta, typed
 from blocksvm.store.recipe import Recipe
 
@@ -74,11 +74,9 @@ class Linear:
 
 
 def linear_of(model: Model, apart: bool = False, of_one_label: str = "") -> Linear:
-    """The linear form of a model; InputError where its predictions are no function of weights alone.
-
-    The factors of features go into the weights.  apart: they are separate, and rows may be scaled after them;
-    of_one_label: what can hold no model of sets of labels.
-    """
+    """The linear form of a model; InputError where its predictions are no function of weights alone.  The factors of
+    features go into the weights; apart: they are separate, and rows may be scaled after them; of_one_label: what can
+    hold no model of sets of labels."""
     name = model.path or "the model"
     if model.support is not None:
         raise InputError(f"{name}: has a kernel, so that there are no weights by feature; export a linear model")

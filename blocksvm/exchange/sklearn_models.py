@@ -116,7 +116,9 @@ def from_estimator(estimator) -> Model:
         intercept = np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64))
     except (AttributeError, TypeError, ValueError):
         raise InputError(f"{name}: has no weights; give a linear estimator that is fitted") from None
-    labels = _labels(getattr(estimator, "classes_", None))
+    classes = np.asarray(getattr(estimator, "classes_", ()))
+    numbers = classes.dtype.kind in "biuf"
+    labels: tuple = tuple(numbers_of(classes).tolist()) if numbers else tuple(map(str, classes))
     k = len(coef)
     if coef.ndim != 2 or (k != 1 if len(labels) in (0, 2) else k != len(labels)):
         raise InputError(f"{name}: has {k} vectors of weights for {len(labels)} classes; give one of one target")
@@ -127,17 +129,8 @@ def from_estimator(estimator) -> Model:
         ids.astype(np.int64), coef[:, ids].copy(), np.broadcast_to(intercept, (k,)).copy(), labels,
         _loss_of(estimator, bool(labels)), CRAMMER_SINGER if crammer_singer else None,
     )  # fmt: skip
-    extra = {"columns": coef.shape[1], "label_type": np.asarray(getattr(estimator, "classes_", ())).dtype.name}
+    extra = {"columns": coef.shape[1], "label_type": classes.dtype.name}
     return model_of(linear, f"scikit-learn ({name})", extra=extra)
-
-
-def _labels(classes) -> tuple:
-    if classes is None:
-        return ()
-    classes = np.asarray(classes)
-    if classes.dtype.kind in "biuf":
-        return tuple(numbers_of(classes).tolist())
-    return tuple(str(label) for label in classes)
 
 
 def _loss_of(estimator, classes: bool) -> str:
@@ -151,8 +144,7 @@ def _loss_of(estimator, classes: bool) -> str:
 
 
 def write(model: Model, file: IO[bytes], names: Path | None = None) -> tuple[str, ...]:
-    """Write the fitted estimator with joblib; names: a store that names the features, where the model does not.
-    Returns notes for its users."""
+    """Write the fitted estimator with joblib; names: a store that names the features.  Returns notes for its users."""
     estimator, notes, _ = estimator_of(model, names)
     import joblib
 

@@ -21,12 +21,6 @@ AT_ONCE = 1 << 14  # lines
 INTERCEPT = "(intercept)"
 
 
-def headings(linear: Linear, named: bool) -> list[str]:
-    """id, name, idf or scale, and 'weight' or the label of each vector; name and factor only where there are some."""
-    vectors = ["weight"] if len(linear.weights) == 1 else [label_text(label) for label in linear.labels]
-    return ["id", *(["name"] if named else []), *linear.factors, *vectors]
-
-
 def names_of_model(model: Model, path: Location | None = None) -> list[str] | None:
     """The names of the model's features in the order of their ids, as its own file has them, None where that has none;
     or as a store has them, '' for those that it does not know.  InputError where its features have no names."""
@@ -47,7 +41,7 @@ def names_of_model(model: Model, path: Location | None = None) -> list[str] | No
 
 
 def columns(linear: Linear, names: list[str] | None) -> Iterator[list[list]]:
-    """The columns under ``headings`` of the features in rising order, some lines at a time; first the intercept, whose
+    """The columns of the features in rising order, some lines at a time; first the intercept, whose
     id and factor are None."""
     if linear.intercept.any():
         name = [] if names is None else [[INTERCEPT]]
@@ -60,30 +54,25 @@ def columns(linear: Linear, names: list[str] | None) -> Iterator[list[list]]:
 
 
 def write(model: Model, file: IO[bytes], names: Path | None = None, parquet: bool = False) -> tuple[str, ...]:
-    """Write CSV, or Parquet; names: a store that names the features, where the model does not.  Returns notes for users
-    of the table."""
-    linear = linear_of(model, apart=True)
-    (_parquet if parquet else _csv)(linear, names_of_model(model, names), file)
+    """Write CSV, or Parquet; names: a store that names the features.  Returns notes for users of the table."""
+    linear, named = linear_of(model, apart=True), names_of_model(model, names)
+    vectors = ["weight"] if len(linear.weights) == 1 else [label_text(label) for label in linear.labels]
+    heads = ["id", *([] if named is None else ["name"]), *linear.factors, *vectors]
+    if parquet:
+        import pyarrow as pa
+        from pyarrow.parquet import ParquetWriter
+
+        kinds = [pa.int64(), *([] if named is None else [pa.string()])]
+        kinds += [pa.float64()] * (len(heads) - len(kinds))
+        schema = pa.schema(list(zip(heads, kinds, strict=True)))
+        with ParquetWriter(file, schema) as rows:
+            for part in columns(linear, named):
+                arrays = [pa.array(column, kind) for column, kind in zip(part, kinds, strict=True)]
+                rows.write_table(pa.Table.from_arrays(arrays, schema=schema))
+    else:
+        with as_text(file) as text:
+            out = csv.writer(text, lineterminator="\n")
+            out.writerow(heads)
+            for part in columns(linear, named):
+                out.writerows(zip(*part, strict=True))
     return linear.steps + linear.notes
-
-
-def _csv(linear: Linear, names: list[str] | None, file: IO[bytes]) -> None:
-    with as_text(file) as text:
-        out = csv.writer(text, lineterminator="\n")
-        out.writerow(headings(linear, names is not None))
-        for part in columns(linear, names):
-            out.writerows(zip(*part, strict=True))
-
-
-def _parquet(linear: Linear, names: list[str] | None, file: IO[bytes]) -> None:
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetWriter
-
-    heads = headings(linear, names is not None)
-    kinds = [pa.int64(), *([] if names is None else [pa.string()])]
-    kinds += [pa.float64()] * (len(heads) - len(kinds))
-    schema = pa.schema(list(zip(heads, kinds, strict=True)))
-    with ParquetWriter(file, schema) as out:
-        for part in columns(linear, names):
-            arrays = [pa.array(column, kind) for column, kind in zip(part, kinds, strict=True)]
-            out.write_table(pa.Table.from_arrays(arrays, schema=schema))
