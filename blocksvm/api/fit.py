@@ -22,7 +22,7 @@ from blocksvm.files.paths import location, location_given, one_run
 from blocksvm.formats.choices import all_choices
 from blocksvm.formats.file_reader import texts_of
 from blocksvm.model.events import RunEvent, optimality
-from blocksvm.model.model_file import Model, NamedRows, load_model, make_model
+from blocksvm.model.model_file import Model, load_model, make_model
 from blocksvm.model.solver_state import InitialModels, start_of
 from blocksvm.online.methods import get_method
 from blocksvm.problems.certificate import Certificate
@@ -159,7 +159,8 @@ def fit(
     result = loop.run()
     described = describe_result(plan, loop.state, result)
     ids = initial_models.feature_ids(source, 0, plan.n_features)
-    model = replace(make_model("", ids, result.w, described, result.support), rows=NamedRows.of(source))
+    named = (getattr(source, "path", ""), source.fingerprint) if source.named else None
+    model = replace(make_model("", ids, result.w, described, result.support), rows=named)
     return Fitted(model, result.status, result.certificate, result.alpha, plan, loop.state, result)
 
 

@@ -335,8 +335,7 @@ class Estimator(BaseEstimator):
     # -- predictions -------------------------------------------------------------------------------------------
 
     def _values(self, X) -> np.ndarray:
-        """Decision values (n,), or (n, k) of k > 2 classes or of sets of k labels; X: rows, or a store's path, with its
-        rows in the order of its text."""
+        """Decision values (n,), or (n, k) of k > 2 classes or sets of k labels, of rows, or of a store's path."""
         check_is_fitted(self)
         coef = np.atleast_2d(self.coef_)
         if is_store(X):

@@ -62,8 +62,7 @@ class Linear:
             yield out
 
     def dense(self, what: str = "", most_bytes: float = math.inf, itemsize: int = 8) -> np.ndarray:
-        """(k, columns) of float64 (itemsize 8) or float32 (4); InputError, which says what it is for, where they take
-        more than ``most_bytes``."""
+        """(k, columns) of float64 (itemsize 8) or float32 (4); InputError where they take more than ``most_bytes``."""
         need = len(self.weights) * self.columns * itemsize
         if need > most_bytes:
             raise wrong_form(

@@ -41,8 +41,7 @@ def names_of_model(model: Model, path: Location | None = None) -> list[str] | No
 
 
 def columns(linear: Linear, names: list[str] | None) -> Iterator[list[list]]:
-    """The columns of the features in rising order, some lines at a time; first the intercept, whose
-    id and factor are None."""
+    """The columns of the features in rising order, some lines at a time; first the intercept, without id and factor."""
     if linear.intercept.any():
         name = [] if names is None else [[INTERCEPT]]
         yield [[None], *name, *[[None]] * len(linear.factors), *linear.intercept[:, None].tolist()]

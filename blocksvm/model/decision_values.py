@@ -71,8 +71,7 @@ def decision_pieces(
 
 
 def sets_of(values: np.ndarray, ranks: bool) -> np.ndarray:
-    """(n, k) bool: the labels that decision values (n, k) predict of a row: those above 0; or, where they only rank
-    the labels (``ranks``), the one of the largest value."""
+    """(n, k) bool: the labels that decision values (n, k) predict: those above 0; where they only rank, the first."""
     if not ranks:
         return values > 0.0
     first = np.zeros(values.shape, bool)
@@ -176,8 +175,7 @@ def sum_squared_errors(pieces: Pieces, y: np.ndarray) -> float:
 
 
 def area_under_curve(z: np.ndarray, positive: np.ndarray) -> float:
-    """Of the ROC curve: the share of pairs of a positive and another row that z has in this order, ties by half; nan
-    where there is no such pair."""
+    """Of the ROC curve: the share of pairs of a positive and another row in z's order, ties by half; nan: no pairs."""
     positives, others = z[positive], np.sort(z[~positive])
     if not len(positives) or not len(others):
         return math.nan

@@ -163,8 +163,7 @@ class Trace:
 
 
 def read_trace(path: Location, cut_short: bool = False) -> list[dict]:
-    """The events of a trace; InputError where a line is not one.  cut_short: a last line without its end is left out,
-    as a run that was killed may leave it."""
+    """The events of a trace; InputError where a line is not one.  cut_short: a last line without an end is left out."""
     events = []
     with open_input(path) as file:
         for number, line in enumerate(file, 1):

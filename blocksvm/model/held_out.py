@@ -78,8 +78,7 @@ class HeldOut:
         self.arena = Arena(self.arena_bytes)
 
     def score(self, w: np.ndarray, bias: float) -> float:
-        """Share of the labelled held-out rows whose label, or whole set of labels, is predicted, or the root of their
-        mean squared error; unseen features count nothing."""
+        """Share of labelled rows whose label, or whole set, is predicted, or the root of their mean squared error."""
         weights = side_by_side(self.n_vectors, self.source.n_features + 1)
         known = self.mapping >= 0
         for mine, theirs in zip(weights, w.reshape(self.n_vectors, -1), strict=True):

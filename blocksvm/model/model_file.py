@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -139,29 +139,15 @@ def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
     return ids if bits is None else hash_ids(ids, bits)
 
 
-@dataclass(frozen=True)
-class NamedRows:
-    """What ``names_of`` needs of a source, so that it is not held."""
-
-    path: str | Location
-    fingerprint: str
-    n_features: int
-    named = True
-
-    @classmethod
-    def of(cls, source) -> NamedRows | None:
-        """None where its features have no names."""
-        return cls(source.path, source.fingerprint, source.n_features) if source.named else None
-
-
 @contextmanager
-def names_of(source) -> Iterator[h5py.Group | None]:
-    """The group of a store's file, which may be closed, that has the features' names; None where there are none now."""
-    if not source.named or not location(source.path).is_file():
+def names_of(rows: tuple[str | Location, str] | None) -> Iterator[h5py.Group | None]:
+    """The group of a store's file, which may be closed, that has its features' names; None where there are none now.
+    rows: its path and fingerprint."""
+    if rows is None or not location(rows[0]).is_file():
         yield None
         return
-    with open_hdf5(source.path, "store") as file, damage_named(file):
-        yield group(file, "features") if read_meta(file).fingerprint == source.fingerprint else None
+    with open_hdf5(rows[0], "store") as file, damage_named(file):
+        yield group(file, "features") if read_meta(file).fingerprint == rows[1] else None
 
 
 def write_feature_names(features: h5py.Group, n_features: int, theirs: h5py.Group) -> None:
@@ -186,7 +172,8 @@ class Model:
     same where rows have sets of k labels.  Of a model that keeps its weights one by one a scipy.sparse.csr_matrix of
     (k, d), k = 1 for two classes; ``dense`` is an array (k, d) in any case.  support: of a machine with a kernel, the
     rows that it stands on, whose indices are positions in feature_ids; the weights are then 0.  rows: those that a
-    model without a file was trained on; folder: of the file of one of a table or texts in memory, as long as this is.
+    model without a file was trained on, as ``names_of`` has them; folder: of the file of one of a table or texts in
+    memory, as long as this is.
 
         >>> model = blocksvm.load_model("model.h5")
         >>> model
@@ -203,7 +190,7 @@ class Model:
     labels: tuple
     meta: ModelMeta
     support: Support | None = None
-    rows: NamedRows | None = None
+    rows: tuple[str | Location, str] | None = None
     folder: Any = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -245,7 +232,7 @@ class Model:
             with open_hdf5(self.path, "model") as file, damage_named(file):
                 features = group(file, "features")
                 return read_names(features, 0, read_meta(file).n_features) if has(features, "names") else None
-        with nullcontext() if self.rows is None else names_of(self.rows) as names:
+        with names_of(self.rows) as names:
             if names is None:
                 return None
             d = require_length(names, "name_ends", None)  # of a store's features; further ones have no names
@@ -301,8 +288,7 @@ class Model:
         return np.empty((0, self.meta.n_vectors) if self.meta.n_vectors > 1 else 0)
 
     def _in_memory(self, X) -> tuple | None:
-        """Texts or a table in memory as ``inputs_given`` has them, and the settings by which they are read; None where
-        X is a matrix."""
+        """Texts or a table as ``inputs_given`` has them, and the settings by which they are read; None for a matrix."""
         recipe, texts = self.recipe, texts_of(X)
         textual = is_text(recipe.format, recipe.options)
         if not self.path or not (textual or is_table(recipe.format)):

@@ -59,8 +59,7 @@ class SavedState:
             flat[start : start + len(piece)] = piece
 
     def pieces(self, space: str, name: str, dtype, length: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
-        """(start, piece) of one array, one after the other, which must have that length; space '' has 'weights', and
-        'ids' of the features."""
+        """(start, piece) of an array, which must have that length; space '' has 'weights', and 'ids' of features."""
         if not space and getattr(self.meta, "sparse", None) is not None and name == "weights":
             raise InputError(f"{self.path}: keeps its weights one by one, and no run begins with them; start afresh")
         with _opened(self.path) as file:
@@ -336,8 +335,7 @@ def continued_settings(path: str | Location, saved: MethodMeta, takes: Settings,
 
 
 def check_continued(path: Location, saved: ModelMeta, bias: float | str, prior: str | None) -> None:
-    """InputError where a model was learned with another constant feature or another prior (its fingerprint) than
-    learning is to go on with."""
+    """InputError where a model was learned with another constant feature or prior (its fingerprint) than given now."""
     if saved.constant != bias:
         raise InputError(f"{path}: was learned with {option('bias')} {saved.constant:g}, but {bias:g} is given now")
     if saved.prior_fingerprint != prior:

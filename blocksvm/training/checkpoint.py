@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -137,7 +136,8 @@ def save_result(path: Location, plan: Plan, state: State, result: Result,
         weights, kept = kept_of(result.w.reshape(plan.solver.n_vectors, -1), drop_below), {}
         description.sparse = SparseMeta(int(weights.ends[-1]), weights.n_dropped, drop_below)
     factors = None if plan.solver.n_features else factors_of_source(plan.source, plan.n_features)
-    with nullcontext() if plan.solver.n_features else names_of(plan.source) as names:
+    named = plan.source.named and not plan.solver.n_features
+    with names_of((getattr(plan.source, "path", ""), plan.source.fingerprint) if named else None) as names:
         save_model(path, ids, weights, kept, description, overwrite, result.support, names, factors)
 
 

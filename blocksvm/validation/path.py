@@ -214,8 +214,7 @@ def cross_validate(
     end_bytes, fold_bytes = 8 * folds * classes * (source.n_features + 1 + source.n_samples), 48 * source.n_samples
 
     def plan_part(rest: list[float]) -> tuple[Plan, list[float]]:
-        """The plan of as many C at once, the first ones of the rest of the path, as leave the rows enough of the
-        memory; of one, where that is too many already.  And these C."""
+        """The plan of as many C at once, the first of the rest, as leave the rows enough memory, or one; and these."""
         for count in range(min(at_once, len(rest)), 0, -1):
             kind = HeldOutNewton if train_settings.solver == "newton" else HeldOutCD
             make = partial(kind, path=rest[:count], folds=chosen)
