@@ -182,5 +182,5 @@ def read_trace(path: Location, cut_short: bool = False) -> list[dict]:
 
 def _is_before(event: dict, outer: int) -> bool:
     """A run that is resumed in this outer iteration has the event behind it."""
-    begins = event["event"] in ("start", "resume") or event.get("outer", 0) < outer
-    return begins and event["event"] != "end"
+    kept = event["event"] in ("start", "resume") or event.get("outer", 0) < outer
+    return kept and event["event"] != "end"

@@ -186,35 +186,31 @@ class InitialModels:
 
     def __init__(self, source: Source, continue_from: Location | None = None, prior: Location | None = None):
         self.source, self.continue_from, self.prior = source, continue_from, prior
+        self.described = [None if path is None else describe_model(path) for path in (continue_from, prior)]
         # by content: a run that is resumed, or a model that is continued, must have the same
-        self.fingerprints = [None if path is None else describe_model(path).content for path in (continue_from, prior)]
+        self.fingerprints = [None if saved is None else saved.content for saved in self.described]
         self.extra_ids = np.empty(0, np.int64)
         self.n_apart: int | None = None
         self.outers = 0
 
     def check(self, solver, bias: float | str, labels: list) -> None:
         """Before anything is allocated.  labels: of the run, as descriptions have them."""
-        if self.continue_from is not None:
-            saved = describe_model(self.continue_from)
+        continued, prior = self.described
+        if continued is not None:
             solver.capabilities.require("continues", solver.name, "start_from")
-            check_continued(self.continue_from, saved, bias, self.fingerprints[1])
-            self._check_labels(self.continue_from, saved, labels)
-            self.outers = saved.outer
-        if self.prior is not None:
+            check_continued(self.continue_from, continued, bias, self.fingerprints[1])
+            self.outers = continued.outer
+        if prior is not None:
             solver.capabilities.require("takes_prior", solver.name, "prior", "dual-cd and most learners take one")
-            self._check_labels(self.prior, describe_model(self.prior), labels)
-        for path in (self.continue_from, self.prior):
-            theirs = None if path is None else describe_model(path).text.bits
-            if theirs is not None and theirs != recipe_of(self.source).bits:
+        for path, saved in ((self.continue_from, continued), (self.prior, prior)):
+            if saved is not None and saved.labels != labels:
+                theirs = f"the labels {listed(saved.labels)}" if saved.labels else "real targets"
+                raise InputError(f"{path}: has {theirs}, other ones than {self.source.name}")
+            if saved is not None and saved.text.bits not in (None, recipe_of(self.source).bits):
                 raise InputError(
-                    f"{path}: has features hashed to {theirs} bits, which {self.source.name} does not have; split "
-                    f"it with {option('bits', theirs)}, or go on with stream"
+                    f"{path}: has features hashed to {saved.text.bits} bits, which {self.source.name} does not have; "
+                    f"split it with {option('bits', saved.text.bits)}, or go on with stream"
                 )
-
-    def _check_labels(self, path: Location, saved: ModelMeta, labels: list) -> None:
-        if saved.labels != labels:
-            theirs = f"the labels {listed(saved.labels)}" if saved.labels else "real targets"
-            raise InputError(f"{path}: has {theirs}, other ones than {self.source.name}")
 
     def check_resumed(self, saved: list, path: Location) -> None:
         """InputError where a checkpoint's run had taken over other models."""
@@ -232,7 +228,7 @@ class InitialModels:
         if not paths:
             return
         d = self.source.n_features
-        most = sum(describe_model(path).n_features for path in paths)
+        most = sum(saved.n_features for saved in self.described if saved is not None)
         budget.require("matching of features", IdIndex.n_bytes(d) + 40 * most)
         self.index = IdIndex(d).fill(self.source.feature_id_pieces())
         unknown = [ids[self.index.find(ids) < 0] for ids in map(model_feature_ids, paths)]
@@ -280,15 +276,13 @@ class InitialModels:
     def prior_weights(self, n_features: int, bias: float) -> np.ndarray:
         """The prior's weights (n_vectors * (n_features + 1),), its intercept as weight of the constant feature."""
         model = load_model(self.prior)
-        weights = model.dense
-        intercepts = np.atleast_1d(model.intercept)
+        weights, intercepts = model.dense, np.atleast_1d(model.intercept)
+        prior = np.zeros((len(weights), n_features + 1))
+        prior[:, self.positions(model.feature_ids)] = weights
         if intercepts.any() and bias == 0.0:
             raise InputError(f"{self.prior}: has an intercept, but there is no constant feature; give {option('bias')}")
-        prior = np.zeros((len(weights), n_features + 1))
-        positions = self.positions(model.feature_ids)
-        for out, theirs, intercept in zip(prior, weights, intercepts, strict=True):
-            out[positions] = theirs
-            out[-1] = intercept / bias if intercept else 0.0
+        if intercepts.any():
+            prior[:, -1] = intercepts / bias
         return prior.ravel()
 
 
