@@ -83,8 +83,8 @@ def main(arguments: list[str]) -> int:
     if options.scores and options.probabilities:
         raise InputError("--scores and --probabilities: are written one at a time; leave one of them out")
     from blocksvm.base.labels import listed
+    from blocksvm.model.decision_values import known_link, link_of
     from blocksvm.model.model_file import describe_model
-    from blocksvm.model.probabilities import known_link, link_of
 
     description = describe_model(options.model)
     if options.loss not in (None, trained_loss := description.method.loss):

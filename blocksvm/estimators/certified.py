@@ -23,7 +23,7 @@ from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
 from blocksvm.estimators.estimator import Classifier, Estimator, Regressor, columns_of, documented, is_store
 from blocksvm.losses import check_loss, get_loss
-from blocksvm.model.probabilities import ISOTONIC, PLATT, link_by
+from blocksvm.model.decision_values import ISOTONIC, PLATT, link_by
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS, WITH_CLASSES, learns_together
 from blocksvm.solvers.dual_cd import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL

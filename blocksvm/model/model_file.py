@@ -37,8 +37,7 @@ from blocksvm.formats.weighing import FeatureFactors
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.kernels.rows import Entries
 from blocksvm.losses import check_loss
-from blocksvm.model.decision_values import decision_pieces, labels_predicted
-from blocksvm.model.probabilities import link_of
+from blocksvm.model.decision_values import decision_pieces, labels_predicted, link_of
 from blocksvm.model.sparse_weights import Kept, WeightsByFeature, kept_in, read_sparse, write_sparse
 from blocksvm.problems.expansion import Expansion, Support
 from blocksvm.sources.matrix import plain_array, rows_to_score

@@ -37,8 +37,8 @@ from blocksvm.formats.file_reader import damage_named, fingerprint_of
 from blocksvm.formats.json_lines import under
 from blocksvm.formats.table_rows import array_of, strings
 from blocksvm.formats.text.row_labels import label_of
+from blocksvm.model.decision_values import Link
 from blocksvm.model.measures import Measures
-from blocksvm.model.probabilities import Link
 from blocksvm.model.scoring import Scores, TextScorer
 
 LIST = "_blocksvm.json"  # of the files that are whole
