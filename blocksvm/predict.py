@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import MEMORY
@@ -29,9 +28,6 @@ from blocksvm.cli.standard import is_closed
 from blocksvm.conversion.split_settings import SKIP_BAD
 from blocksvm.files.paths import location
 from blocksvm.formats.choices import PREDICTED, all_choices
-
-if TYPE_CHECKING:
-    from blocksvm.model.scoring import Scorer, Scores
 
 LABELS_SHOWN = 10
 WRITTEN = (
@@ -83,7 +79,9 @@ def main(arguments: list[str]) -> int:
     if options.scores and options.probabilities:
         raise InputError("--scores and --probabilities: are written one at a time; leave one of them out")
     from blocksvm.base.labels import listed
-    from blocksvm.model.decision_values import known_link, link_of
+    from blocksvm.cli.progress import Line
+    from blocksvm.files.output import written_text
+    from blocksvm.model.decision_values import known_link, label_lines, link_of, number_lines
     from blocksvm.model.model_file import describe_model
 
     description = describe_model(options.model)
@@ -101,9 +99,23 @@ def main(arguments: list[str]) -> int:
         raise InputError("--json goes to standard output, where the predictions go; name an OUTPUT for these")
     if output is None and is_closed(sys.stdout):
         raise InputError("standard output is closed; name an OUTPUT for the predictions")
-    scorer, pieces = scorer_for(options, description, link)
     from blocksvm.model.measures import measures_of
+    from blocksvm.model.scoring import StoreScorer, scorer_of
 
+    settings, labels = chosen_values(options, all_choices().only(PREDICTED)), description.labels
+    cluster, threads = cluster_and_threads(options)
+    by_values = options.scores or len(labels) in (0, 2) or description.multilabel or link is not None
+    more = {"with_values": by_values, "explain": options.explain}
+    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads,
+                       skip_bad=options.skip_bad, **more)  # fmt: skip
+    if cluster is None:
+        pieces = scorer.scores()
+    elif not isinstance(scorer, StoreScorer):
+        raise InputError("--cluster: its workers score a store, or files into a folder; give one, as scores/")
+    else:
+        from blocksvm.cluster.predictions import scoring_by
+
+        pieces = scorer.scores(partial(scoring_by, cluster, scorer, options.model, more))
     measures = measures_of(scorer.model, link, scorer.budget)
     if not options.quiet:
         from blocksvm.cli.texts import megabytes
@@ -112,8 +124,23 @@ def main(arguments: list[str]) -> int:
         print(f"{options.model}: {description.n_features:,} features; memory {used} of {total}", file=sys.stderr)
         if scorer.note:
             print(scorer.note, file=sys.stderr)
-    write_predictions(options, output, pieces, scorer, measures, link if options.probabilities else None)
-    last, labels = [] if output is None else [f"{measures.rows:,} predictions in {output}"], description.labels
+    line, model = Line(sys.stderr, options.quiet), scorer.model
+    with nullcontext(sys.stdout) if output is None else written_text(output, options.overwrite) as target:
+        for scores in pieces:
+            if options.probabilities:
+                texts = number_lines(link(scores.values))
+            elif options.scores or not labels:
+                texts = number_lines(scores.values)
+            else:
+                texts = label_lines(model.labels, scores.classes, scores.values, model.multilabel, model.ranks)
+            if options.explain:
+                lines, columns = "".join(texts).split("\n")[:-1], scorer.explainer.columns(scores.contributions)
+                texts = (f"{line}\t{more}\n" for line, more in zip(lines, columns, strict=True))
+            target.writelines(texts)
+            measures.count(scores)
+            line.show(f"{measures.rows:,} rows predicted")
+    line.close()
+    last = [] if output is None else [f"{measures.rows:,} predictions in {output}"]
     if options.probabilities or (options.scores and (len(labels) > 2 or description.multilabel)):
         last.append(f"columns: {listed(labels[:LABELS_SHOWN])}{', ...' if len(labels) > LABELS_SHOWN else ''}")
     figures = {"rows": measures.rows, "lines_without_row": scorer.empty}
@@ -172,25 +199,6 @@ def write_beside(options, description, link) -> int:
     return 0
 
 
-def scorer_for(options, description, link) -> tuple[Scorer, Iterator[Scores]]:
-    """The scorer of the inputs' rows, and their scores, piece by piece."""
-    from blocksvm.model.scoring import StoreScorer, scorer_of
-
-    settings = chosen_values(options, all_choices().only(PREDICTED))
-    cluster, threads = cluster_and_threads(options)
-    by_values = options.scores or len(description.labels) in (0, 2) or description.multilabel or link is not None
-    more = {"with_values": by_values, "explain": options.explain}
-    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads,
-                       skip_bad=options.skip_bad, **more)  # fmt: skip
-    if cluster is None:
-        return scorer, scorer.scores()
-    if not isinstance(scorer, StoreScorer):
-        raise InputError("--cluster: its workers score a store, or files into a folder; give one, as scores/")
-    from blocksvm.cluster.predictions import scoring_by
-
-    return scorer, scorer.scores(partial(scoring_by, cluster, scorer, options.model, more))
-
-
 def cluster_and_threads(options):
     """(the cluster that options name or None, threads of this process)"""
     cluster = cluster_of(options)
@@ -199,33 +207,6 @@ def cluster_and_threads(options):
     if options.threads is not None:
         raise InputError("--threads: workers have as many as their cluster gives them; leave it out")
     return cluster, 1
-
-
-def write_predictions(options, output, pieces: Iterator[Scores], scorer, measures, link) -> None:
-    """Write a line for each row, and count what it is worth; link: of probabilities, where these are written."""
-    from contextlib import nullcontext
-
-    from blocksvm.cli.progress import Line
-    from blocksvm.files.output import written_text
-    from blocksvm.model.decision_values import label_lines, number_lines
-
-    line, model = Line(sys.stderr, options.quiet), scorer.model
-    with nullcontext(sys.stdout) if output is None else written_text(output, options.overwrite) as target:
-        for scores in pieces:
-            numbers = scores.values if options.scores or not model.labels else None
-            if link is not None:
-                numbers = link(scores.values)
-            if numbers is not None:
-                texts = number_lines(numbers)
-            else:
-                texts = label_lines(model.labels, scores.classes, scores.values, model.multilabel, model.ranks)
-            if options.explain:
-                lines, more = "".join(texts).split("\n")[:-1], scorer.explainer.columns(scores.contributions)
-                texts = (f"{line}\t{columns}\n" for line, columns in zip(lines, more, strict=True))
-            target.writelines(texts)
-            measures.count(scores)
-            line.show(f"{measures.rows:,} rows predicted")
-    line.close()
 
 
 def show(options, scorer, measures, figures: dict, last: list[str], results) -> None:
