@@ -9,7 +9,6 @@ Features are matched by id.  Those that only such a model knows are numbered aft
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +30,8 @@ from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import CheckpointMeta, MethodMeta, ModelMeta, typed
 from blocksvm.store.hdf5_files import damage_named, group, is_group, open_hdf5, read_meta, write_meta
 from blocksvm.store.recipe import recipe_of
+
+RUNS = ("model", "checkpoint")  # files that have a run's state
 
 
 def namespace(name: str, learner: bool) -> str:
@@ -62,7 +63,7 @@ class SavedState:
         """(start, piece) of an array, which must have that length; space '' has 'weights', and 'ids' of features."""
         if not space and getattr(self.meta, "sparse", None) is not None and name == "weights":
             raise InputError(f"{self.path}: keeps its weights one by one, and no run begins with them; start afresh")
-        with _opened(self.path) as file:
+        with open_hdf5(self.path, *RUNS) as file, damage_named(file):
             if space:
                 holder = group(group(file, "state"), space)
             else:
@@ -71,16 +72,10 @@ class SavedState:
             yield from read_pieces(holder, name, np.dtype(dtype))
 
 
-@contextmanager
-def _opened(path: Location):
-    with open_hdf5(path, "model", "checkpoint") as file, damage_named(file):
-        yield file
-
-
 def open_state(path: str | Location) -> SavedState:
     """A model's or checkpoint's description and the arrays that it has; InputError where it is neither, or damaged."""
     path = location(path)
-    with _opened(path) as file:
+    with open_hdf5(path, *RUNS) as file, damage_named(file):
         meta = read_meta(file)
         lengths: dict[str, dict[str, int]] = {}
         if isinstance(meta, ModelMeta):
@@ -100,7 +95,7 @@ def open_state(path: str | Location) -> SavedState:
 
 def verify_state(path: str | Location) -> None:
     """Read all arrays of a model or checkpoint against their checksums; InputError names what is damaged."""
-    with _opened(location(path)) as file:
+    with open_hdf5(path, *RUNS) as file, damage_named(file):
         read_meta(file)
         verify_arrays(file)
 
@@ -169,7 +164,7 @@ def load_saved_run(path: Location, source: Source, axes: Mapping[str, str], labe
 def start_of(path: Location) -> tuple[Location | None, Location | None]:
     """(the model of an online learner, with whose whole state a run goes on; the model or checkpoint at whose end a run
     of another solver begins): the path as one of them, None as the other."""
-    with open_hdf5(path, "model", "checkpoint") as file, damage_named(file):
+    with open_hdf5(path, *RUNS) as file, damage_named(file):
         meta = read_meta(file)
     with names_of(path):
         method = meta.method
