@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.base.labels import has_label
     from blocksvm.cli.texts import Line
     from blocksvm.files.output import written_text
-    from blocksvm.model.asking import ROW_BYTES, SmallestMargins, margins_of
+    from blocksvm.model.decision_values import MARGIN_BYTES, SmallestMargins, margins_of
     from blocksvm.model.scoring import scorer_of
 
     settings = chosen_values(options, all_choices().only(PREDICTED))
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
     scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, threads)
     if not scorer.model.labels:
         raise InputError(f"{options.model}: predicts no classes, so no label is more or less sure; name another model")
-    scorer.budget.reserve("the rows asked for", ROW_BYTES * options.n)
+    scorer.budget.reserve("the rows asked for", MARGIN_BYTES * options.n)
     chosen, line, n_rows = SmallestMargins(options.n), Line(options.stderr), 0
     for scores in scorer.scores():
         missing = np.flatnonzero(~has_label(scores.labels))

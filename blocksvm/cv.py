@@ -78,21 +78,15 @@ def path_of(text: str) -> list[float]:
                      "as 0.01:100:9")  # fmt: skip
 
 
-def parsed(arguments: list[str]):
-    """(options, the settings of the loss that they name)."""
-    name, of_loss = value_of(arguments, "--loss"), Settings()
+def main(arguments: list[str]) -> int:
+    name, of_loss, p = value_of(arguments, "--loss"), Settings(), parser()
     if name is not None:
         from blocksvm.losses import get_loss
 
         of_loss = get_loss(name).settings
-    p = parser()
     if of_loss.names():
         p.add("the loss", *of_loss.without("epsilon"), defaults=False)
-    return p.parse_args(arguments), of_loss
-
-
-def main(arguments: list[str]) -> int:
-    options, of_loss = parsed(arguments)
+    options = p.parse_args(arguments)
     from blocksvm.files.output import written_whole
 
     named = {"model": options.refit, "figure": options.figure}
@@ -101,12 +95,40 @@ def main(arguments: list[str]) -> int:
     settings = {name: value for name, value in settings.items() if value is not None}
     settings |= chosen_values(options, RUN_SETTINGS)
     stop = catch_signals()
+    from blocksvm.cli.texts import Line
+    from blocksvm.losses import get_loss
     from blocksvm.store.reader import Store
-    from blocksvm.validation.path import PATH
+    from blocksvm.validation.path import PATH, cross_validate
+
+    line, part = Line(options.stderr), ""
+
+    def show(event: dict) -> None:
+        """Which part of the path is trained, and how far it is."""
+        nonlocal part
+        if event["event"] == "part":
+            low, high = event["path"][0], event["path"][-1]
+            part = f"C {low:g}" if low == high else f"C {low:g} to {high:g}"
+            part += f" ({event['done'] + len(event['path'])} of {event['of']})"
+        elif event["event"] == "outer":
+            gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
+            reached = f", gap {gap:.1e}" if gap is not None else ""
+            line.show(f"{part}: iteration {event['outer']}{reached}, {event['classes_done']} done")
 
     with Store(options.store) as store:
-        check_select(options.select, store, settings.get("loss"))
-        cv = validated(options, store, options.C or PATH, stop=stop, cluster=cluster_of(options), **settings)
+        binary = store.labels is not None and store.labels.binary
+        measures = ("accuracy", "auc", "loss") if binary else ("accuracy", "loss")
+        measures = ("loss", "rmse") if get_loss(settings.get("loss") or "hinge").of_numbers else measures
+        if options.select not in (None, *measures):
+            raise InputError(
+                f"--select {options.select}: is not a measure of these rows and this loss; choose "
+                f"{' or '.join(measures)}"
+            )
+        print(f"{options.store}: {store.n_samples:,} rows, {store.n_features:,} features, "
+              f"{store.n_nonzeros:,} nonzeros; {options.folds} folds", file=options.stderr)  # fmt: skip
+        more = settings | {"n_jobs": options.threads or -1, "cluster": cluster_of(options)}
+        cv = cross_validate(store, options.C or PATH, options.folds, groups=options.groups, at_once=options.at_once,
+                            on_event=show, stop=stop, **more)  # fmt: skip
+        line.close()
         if cv.status == "interrupted":
             raise Interrupted("interrupted; no results were written")
         best = cv.best(options.select)
@@ -122,8 +144,7 @@ def main(arguments: list[str]) -> int:
         if "model" in outputs:
             from blocksvm.api.fit import fit
 
-            more = settings | {"n_jobs": options.threads or -1, "cluster": cluster_of(options)}
-            fitted = fit(store, C=cv.path[best], stop=stop, **more)
+            fitted = fit(store, C=cv.path[best], stop=stop, **more | {"cluster": cluster_of(options)})
             if fitted.status == "interrupted":
                 raise Interrupted("interrupted; no model was written")
             fitted.save(outputs["model"], options.overwrite)
@@ -142,51 +163,6 @@ def shortfall(cv, tol: float) -> list[str]:
     more = "" if cv.status == ROUNDING else "raise --max-outer, "
     return [f"not converged: {n} of {cv.rel_gap.size} problems have a gap above --tol {tol:g}; {more}"
             "leave the largest C out, or scale the rows (split --scale max-abs)"]  # fmt: skip
-
-
-def check_select(measure: str | None, store, loss: str | None) -> None:
-    """InputError where the models of a loss have no such measure on the rows of a store."""
-    from blocksvm.losses import get_loss
-
-    binary = store.labels is not None and store.labels.binary
-    of_classes = ("accuracy", "auc", "loss") if binary else ("accuracy", "loss")
-    measures = ("loss", "rmse") if get_loss(loss or "hinge").of_numbers else of_classes
-    if measure not in (None, *measures):
-        raise InputError(
-            f"--select {measure}: is not a measure of these rows and this loss; choose {' or '.join(measures)}"
-        )
-
-
-def validated(options, store, path: list[float], **more):
-    from blocksvm.cli.texts import Line
-    from blocksvm.validation.path import cross_validate
-
-    print(f"{options.store}: {store.n_samples:,} rows, {store.n_features:,} features, "
-          f"{store.n_nonzeros:,} nonzeros; {options.folds} folds", file=options.stderr)  # fmt: skip
-    line = Line(options.stderr)
-    cv = cross_validate(
-        store, path, options.folds, groups=options.groups, at_once=options.at_once, on_event=CvProgress(line).show,
-        n_jobs=options.threads or -1, **more,
-    )  # fmt: skip
-    line.close()
-    return cv
-
-
-class CvProgress:
-    """The line of progress: which part of the path is trained, and how far it is."""
-
-    def __init__(self, line):
-        self.line, self.part = line, ""
-
-    def show(self, event: dict) -> None:
-        if event["event"] == "part":
-            low, high = event["path"][0], event["path"][-1]
-            self.part = f"C {low:g}" if low == high else f"C {low:g} to {high:g}"
-            self.part += f" ({event['done'] + len(event['path'])} of {event['of']})"
-        elif event["event"] == "outer":
-            gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
-            reached = f", gap {gap:.1e}" if gap is not None else ""
-            self.line.show(f"{self.part}: iteration {event['outer']}{reached}, {event['classes_done']} done")
 
 
 def shown(cv, best: int) -> list[str]:

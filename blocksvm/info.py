@@ -33,7 +33,13 @@ def main(arguments: list[str]) -> int:
         meta = read_meta(file)
     if options.verify:
         verify(path, kind, options)
-    top = None if options.top is None else strongest_weights(path, kind, options.top)
+    top = None
+    if options.top is not None:
+        from blocksvm.model.explanations import strongest
+
+        if kind != "model":
+            raise InputError(f"{path}: is a {kind}; --top lists the weights of a model")
+        top = strongest(path, options.top)
     from blocksvm.cli.file_lines import all_settings, description_lines, weight_lines
     from blocksvm.store.descriptions import as_json
 
@@ -51,15 +57,6 @@ def main(arguments: list[str]) -> int:
     for line in weight_lines(top or []):
         print(line)
     return 0
-
-
-def strongest_weights(path, kind: str, n: int) -> list:
-    """The n features of the largest weights of a model, by label."""
-    if kind != "model":
-        raise InputError(f"{path}: is a {kind}; --top lists the weights of a model")
-    from blocksvm.model.explanations import strongest
-
-    return strongest(path, n)
 
 
 def verify(path, kind: str, options) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import MEMORY
@@ -28,11 +27,6 @@ from blocksvm.cli.outputs import emit_json, outputs_of, print_results
 from blocksvm.conversion.split_settings import SKIP_BAD
 from blocksvm.files.paths import location
 from blocksvm.formats.choices import PREDICTED, all_choices
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from blocksvm.model.scoring import Scorer, Scores
 
 LABELS_SHOWN = 10
 WRITTEN = (
@@ -83,8 +77,11 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if options.scores and options.probabilities:
         raise InputError("--scores and --probabilities: are written one at a time; leave one of them out")
+    from blocksvm.base.labels import listed
+    from blocksvm.cli.texts import Line, megabytes
+    from blocksvm.files.output import written_text
+    from blocksvm.model.decision_values import known_link, label_lines, link_of, number_lines
     from blocksvm.model.model_file import describe_model
-    from blocksvm.model.probabilities import known_link, link_of
 
     description = describe_model(options.model)
     if options.loss not in (None, trained_loss := description.method.loss):
@@ -95,21 +92,56 @@ def main(arguments: list[str]) -> int:
     check_beside(options, into_folder)
     if into_folder:
         return write_beside(options, description, link)
-    output = predictions_of(options)
-    scorer, pieces = scorer_for(options, description, link)
-    from blocksvm.cli.texts import megabytes
+    outputs = outputs_of(options, [options.model, *options.inputs], {"predictions": options.output})
+    output = outputs.get("predictions")
+    if output is None and options.json == "-":
+        raise InputError("--json goes to standard output, where the predictions go; name an OUTPUT for these")
+    if output is None and is_closed(sys.stdout):
+        raise InputError("standard output is closed; name an OUTPUT for the predictions")
     from blocksvm.model.measures import measures_of
+    from blocksvm.model.scoring import StoreScorer, scorer_of
 
+    settings, labels = chosen_values(options, all_choices().only(PREDICTED)), description.labels
+    cluster, threads = cluster_and_threads(options)
+    by_values = options.scores or len(labels) in (0, 2) or description.multilabel or link is not None
+    more = {"with_values": by_values, "explain": options.explain}
+    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads,
+                       skip_bad=options.skip_bad, **more)  # fmt: skip
+    if cluster is None:
+        pieces = scorer.scores()
+    elif not isinstance(scorer, StoreScorer):
+        raise InputError("--cluster: its workers score a store, or files into a folder; give one, as scores/")
+    else:
+        from blocksvm.cluster.predictions import scoring_by
+
+        pieces = scorer.scores(partial(scoring_by, cluster, scorer, options.model, more))
     measures = measures_of(scorer.model, link, scorer.budget)
     used, total = (megabytes(n) for n in (sum(scorer.budget.used.values()), options.memory))
     print(f"{options.model}: {description.n_features:,} features; memory {used} of {total}", file=options.stderr)
     if scorer.note:
         print(scorer.note, file=options.stderr)
-    write_predictions(options, output, pieces, scorer, measures, link if options.probabilities else None)
-    written = [] if output is None else [f"{measures.rows:,} predictions in {output}"]
-    last = "; ".join([*written, *columns_of(options, scorer.model)])
+    line, model = Line(options.stderr), scorer.model
+    with nullcontext(sys.stdout) if output is None else written_text(output, options.overwrite) as target:
+        for scores in pieces:
+            if options.probabilities:
+                texts = number_lines(link(scores.values))
+            elif options.scores or not labels:
+                texts = number_lines(scores.values)
+            else:
+                texts = label_lines(model.labels, scores.classes, scores.values, model.multilabel, model.ranks)
+            if options.explain:
+                lines, columns = "".join(texts).split("\n")[:-1], scorer.explainer.columns(scores.contributions)
+                texts = (f"{line}\t{more}\n" for line, more in zip(lines, columns, strict=True))
+            target.writelines(texts)
+            measures.count(scores)
+            line.show(f"{measures.rows:,} rows predicted")
+    line.close()
+    last = [] if output is None else [f"{measures.rows:,} predictions in {output}"]
+    if options.probabilities or (options.scores and (len(labels) > 2 or description.multilabel)):
+        last.append(f"columns: {listed(labels[:LABELS_SHOWN])}{', ...' if len(labels) > LABELS_SHOWN else ''}")
     figures = {"rows": measures.rows, "lines_without_row": scorer.empty}
-    show(options, scorer, measures, figures, [last] if last else [], sys.stderr if output is None else sys.stdout)
+    results = sys.stderr if output is None else sys.stdout
+    show(options, scorer, measures, figures, ["; ".join(last)] if last else [], results)
     return 0
 
 
@@ -133,11 +165,10 @@ def write_beside(options, description, link) -> int:
     wanted = Wanted(options.keep, options.top, options.score_of, options.select)
     results = Results(wanted, description.labels, link)
     settings = chosen_values(options, all_choices().only(PREDICTED))
-    reading = {name: value for name, value in settings.items() if value is not None}
-    reading |= {"format": options.format, "skip_bad": options.skip_bad}
-    shards = Shards(options.output, options.inputs, options.model, wanted, reading, options.overwrite)
+    reading = {"format": options.format, "skip_bad": options.skip_bad}
+    shards = Shards(options.output, options.inputs, options.model, wanted, settings | reading, options.overwrite)
     cluster, threads = cluster_and_threads(options)
-    more = {"format": options.format, "options": settings, "keep": options.keep, "skip_bad": options.skip_bad}
+    more = reading | {"options": settings, "keep": options.keep}
     scorer = scorer_of(options.model, options.inputs, options.memory, n_jobs=threads, **more)
     if not isinstance(scorer, TextScorer):
         raise InputError(
@@ -164,35 +195,6 @@ def write_beside(options, description, link) -> int:
     return 0
 
 
-def predictions_of(options) -> Path | None:
-    """The file for the predictions, None where they go to standard output; InputError where they cannot be written."""
-    outputs = outputs_of(options, [options.model, *options.inputs], {"predictions": options.output})
-    if "predictions" not in outputs and options.json == "-":
-        raise InputError("--json goes to standard output, where the predictions go; name an OUTPUT for these")
-    if "predictions" not in outputs and is_closed(sys.stdout):
-        raise InputError("standard output is closed; name an OUTPUT for the predictions")
-    return outputs.get("predictions")
-
-
-def scorer_for(options, description, link) -> tuple[Scorer, Iterator[Scores]]:
-    """The scorer of the inputs' rows, and their scores, piece by piece."""
-    from blocksvm.model.scoring import StoreScorer, scorer_of
-
-    settings = chosen_values(options, all_choices().only(PREDICTED))
-    cluster, threads = cluster_and_threads(options)
-    by_values = options.scores or len(description.labels) in (0, 2) or description.multilabel or link is not None
-    more = {"with_values": by_values, "explain": options.explain}
-    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, n_jobs=threads,
-                       skip_bad=options.skip_bad, **more)  # fmt: skip
-    if cluster is None:
-        return scorer, scorer.scores()
-    if not isinstance(scorer, StoreScorer):
-        raise InputError("--cluster: its workers score a store, or files into a folder; give one, as scores/")
-    from blocksvm.cluster.predictions import scoring_by
-
-    return scorer, scorer.scores(partial(scoring_by, cluster, scorer, options.model, more))
-
-
 def cluster_and_threads(options):
     """(the cluster that options name or None, threads of this process)"""
     cluster = cluster_of(options)
@@ -203,37 +205,8 @@ def cluster_and_threads(options):
     return cluster, 1
 
 
-def write_predictions(options, output, pieces: Iterator[Scores], scorer, measures, link) -> None:
-    """Write a line for each row, and count what it is worth; link: of probabilities, where these are written."""
-    from contextlib import ExitStack
-
-    from blocksvm.cli.texts import Line
-    from blocksvm.files.output import written_text
-    from blocksvm.model.prediction_lines import label_lines, number_lines
-
-    line, model = Line(options.stderr), scorer.model
-    with ExitStack() as stack:
-        target = sys.stdout
-        if output is not None:
-            target = stack.enter_context(written_text(output, options.overwrite))
-        for scores in pieces:
-            numbers = scores.values if options.scores or not model.labels else None
-            if link is not None:
-                numbers = link(scores.values)
-            if numbers is not None:
-                texts = number_lines(numbers)
-            else:
-                texts = label_lines(model.labels, scores.classes, scores.values, model.multilabel, model.ranks)
-            for text in [explained(texts, scores.contributions, scorer.explainer)] if options.explain else texts:
-                target.write(text)
-            measures.count(scores)
-            line.show(f"{measures.rows:,} rows predicted")
-    line.close()
-
-
 def show(options, scorer, measures, figures: dict, last: list[str], results) -> None:
-    """Print what was left out, or is not as it looks, and what the predictions are worth, or write this as ``--json``
-    says, with more figures; where there is to be quiet, one line."""
+    """Print what was left out and what the predictions are worth, or write it as ``--json`` says, with more figures."""
     if scorer.empty:
         print(f"{options.input}: {scorer.empty:,} blank line{'s' if scorer.empty > 1 else ''} or comments have no "
               "prediction: the predictions are those of the rows, in their order", file=options.stderr)  # fmt: skip
@@ -244,23 +217,6 @@ def show(options, scorer, measures, figures: dict, last: list[str], results) -> 
     figures = {"model": options.model, "input": options.input, "output": options.output} | figures
     if not emit_json(options, figures | measures.figures() | scorer.coverage.figures()):
         print_results(options, [*measures.sentences(), *last], results)
-
-
-def columns_of(options, model) -> list[str]:
-    """What the columns of the predictions are, where there are several."""
-    from blocksvm.base.labels import listed
-
-    labels = model.labels
-    if not (options.probabilities or (options.scores and (len(labels) > 2 or model.multilabel))):
-        return []
-    return [f"columns: {listed(labels[:LABELS_SHOWN])}{', ...' if len(labels) > LABELS_SHOWN else ''}"]
-
-
-def explained(texts: Iterator[str], contributions, explainer) -> str:
-    """The lines of some rows, each followed by its contributions."""
-    lines = "".join(texts).split("\n")[:-1]
-    more = explainer.columns(contributions)
-    return "".join([f"{line}\t{columns}\n" for line, columns in zip(lines, more, strict=True)])
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
     if name is None:
         name = "dual-cd"
     if start is not None:
-        from blocksvm.model.takeover import start_of
+        from blocksvm.model.solver_state import start_of
 
         continued, _ = start_of(location(start))
         if continued is not None:
@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> int:
     solver, declared = solver_of(arguments)
     options = parser(solver, declared).parse_args(arguments)
 
-    from blocksvm.model.takeover import start_of
+    from blocksvm.model.solver_state import start_of
     from blocksvm.store.hdf5_files import open_hdf5, read_meta
     from blocksvm.training.settings import TrainSettings
 

@@ -19,8 +19,8 @@ from blocksvm.conversion.convert import COMMON, SplitProgress, SplitSettings, se
 from blocksvm.files.paths import one_run
 from blocksvm.formats.choices import is_table, is_text
 from blocksvm.formats.file_reader import inputs_given
-from blocksvm.model.model_file import Model, describe_model, labels_predicted
-from blocksvm.model.probabilities import link_of
+from blocksvm.model.decision_values import labels_predicted, link_of
+from blocksvm.model.model_file import Model, describe_model
 from blocksvm.model.scoring import scored_at_once, scorer_of
 from blocksvm.store.descriptions import as_json
 
@@ -79,7 +79,10 @@ def predict_files(model: str | Path | Model, inputs: Any, kind: str = LABELS, *,
         if not isinstance(given, list) and not (textual or is_table(name)):
             raise InputError(f"{path}: was trained on {name}, and a table is to be predicted; give files of {name}")
         if isinstance(given, list) and textual:
-            _check_texts(given)
+            text = next((one for one in given if one != "-" and "://" not in one and not os.path.exists(one)), None)
+            if text is not None:  # in the place of a file's name
+                shown = text[:LONGEST_SHOWN]
+                raise InputError(f"{shown}: no such file; load_model(model).predict(texts) predicts texts in memory")
         link = link_of(description, str(path)) if kind == PROBABILITIES else None
         scorer = scorer_of(path, given, budget, n_jobs=threads)
         in_memory = isinstance(model, Model) and not model.path
@@ -98,11 +101,3 @@ def file_of(model: str | Path | Model) -> Iterator[str | Path]:
     with TemporaryDirectory(prefix="blocksvm-") as folder:
         model.save(path := Path(folder, "model.h5"))
         yield path
-
-
-def _check_texts(names: list[str]) -> None:
-    """InputError for a text in the place of a file's name."""
-    text = next((name for name in names if name != "-" and "://" not in name and not os.path.exists(name)), None)
-    if text is not None:
-        shown = text[:LONGEST_SHOWN]
-        raise InputError(f"{shown}: no such file; load_model(model).predict(texts) predicts texts in memory")

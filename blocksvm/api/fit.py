@@ -22,9 +22,8 @@ from blocksvm.files.paths import location, location_given, one_run
 from blocksvm.formats.choices import all_choices
 from blocksvm.formats.file_reader import texts_of
 from blocksvm.model.events import RunEvent, optimality
-from blocksvm.model.feature_names import NamedRows
 from blocksvm.model.model_file import Model, load_model, make_model
-from blocksvm.model.takeover import InitialModels, start_of
+from blocksvm.model.solver_state import InitialModels, start_of
 from blocksvm.online.methods import get_method
 from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.solver import SavedRun, State
@@ -129,7 +128,14 @@ def fit(
     train_settings = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
-    make_plan, make_loop = (Plan, OuterLoop) if cluster is None else _on(cluster, source)
+    make_plan: Callable[..., Plan] = Plan
+    make_loop: Callable[..., OuterLoop] = OuterLoop
+    if cluster is not None:
+        from blocksvm.cluster.dask import cluster_at
+        from blocksvm.cluster.loop import cluster_loop
+        from blocksvm.cluster.plan import ClusterPlan
+
+        make_plan, make_loop = ClusterPlan, partial(cluster_loop, cluster=cluster_at(cluster, source))
     plan = make_plan(source, train_settings, initial_models=initial_models, valid=valid)
     if plan.held_out is not None and plan.held_out.note:
         LOG.warning("%s", plan.held_out.note)
@@ -144,11 +150,17 @@ def fit(
     loop = make_loop(plan, Watch(watched, stop), warm_start=None if isinstance(begin, dict) else begin)
     if isinstance(begin, dict):
         loop.allocate()
-        _fill_state(loop.state, begin)
+        for name, array in loop.state.items():
+            if name not in begin or begin[name].shape != array.shape:
+                raise InputError(
+                    f"start_from: holds no {name} of the shape {array.shape}; begin with that of the same solver"
+                )
+            array[...] = begin[name]
     result = loop.run()
     described = describe_result(plan, loop.state, result)
     ids = initial_models.feature_ids(source, 0, plan.n_features)
-    model = replace(make_model("", ids, result.w, described, result.support), rows=NamedRows.of(source))
+    named = (getattr(source, "path", ""), source.fingerprint) if source.named else None
+    model = replace(make_model("", ids, result.w, described, result.support), rows=named)
     return Fitted(model, result.status, result.certificate, result.alpha, plan, loop.state, result)
 
 
@@ -184,15 +196,6 @@ def write_weights(path: Path, weights) -> Path:
     return path
 
 
-def _on(cluster, source: Source) -> tuple[Callable[..., Plan], Callable[..., OuterLoop]]:
-    """Who makes the plan and the loop of a run on a cluster."""
-    from blocksvm.cluster.dask import cluster_at
-    from blocksvm.cluster.loop import cluster_loop
-    from blocksvm.cluster.plan import ClusterPlan
-
-    return ClusterPlan, partial(cluster_loop, cluster=cluster_at(cluster, source))
-
-
 def log_event(event: RunEvent) -> None:
     """Log the outer iterations and the end of a run, and why it has not converged."""
     if event["event"] == "outer":
@@ -204,16 +207,6 @@ def log_event(event: RunEvent) -> None:
         LOG.info("%s after %d outer iterations, %.1fs%s", event["status"], event["outer"], event["seconds"], certified)
         if event["advice"] is not None:
             LOG.warning("%s", event["advice"])
-
-
-def _fill_state(target: State, state: State) -> None:
-    """Fill a run's state with another's; InputError where that belongs to other features or settings."""
-    for name, array in target.items():
-        if name not in state or state[name].shape != array.shape:
-            raise InputError(
-                f"start_from: holds no {name} of the shape {array.shape}; begin with that of the same solver"
-            )
-        array[...] = state[name]
 
 
 def describe_solver(name: str, learner: bool = False) -> str:

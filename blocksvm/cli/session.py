@@ -15,10 +15,9 @@ from blocksvm.base.threads import Threads
 from blocksvm.cli.options import cluster_of
 from blocksvm.cli.train_table import TrainDisplay, train_summary
 from blocksvm.files.paths import Location, location, location_given
+from blocksvm.model.events import Trace
 from blocksvm.model.model_file import describe_model
-from blocksvm.model.solver_state import describe_checkpoint
-from blocksvm.model.takeover import InitialModels
-from blocksvm.model.trace import Trace
+from blocksvm.model.solver_state import InitialModels, describe_checkpoint
 from blocksvm.store.descriptions import CheckpointMeta
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint, save_result

@@ -21,7 +21,7 @@ from blocksvm.base.memory import megabytes
 from blocksvm.base.vectors import as_columns
 from blocksvm.kernels.compile import processor
 from blocksvm.kernels.rows import Entries
-from blocksvm.model.versions import versions
+from blocksvm.model.events import versions
 from blocksvm.solvers.solver import Solver, State, Task, Visit
 from blocksvm.sources.block import Arena, Block, rows_of
 from blocksvm.sources.source import ReadingCost

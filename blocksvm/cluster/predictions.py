@@ -18,8 +18,8 @@ from blocksvm.cluster.plan import LARGEST_PART, MOST_UNDER_WAY, cut, part_size
 from blocksvm.files.output import TemporaryFolder, sync_folder
 from blocksvm.files.paths import absolute_name, location
 from blocksvm.formats.file_reader import fingerprint_of
+from blocksvm.model.decision_values import known_link
 from blocksvm.model.measures import RANK_BYTES, Measures, measures_of, merge
-from blocksvm.model.probabilities import known_link
 from blocksvm.model.scoring import ScoreChunks, ScoredRows, StoreScorer, TextScorer, scorer_of
 from blocksvm.model.shards import OUTPUT_SHARE, Results, Shards, Wanted, written
 from blocksvm.store.reader import Store

@@ -21,10 +21,9 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings, n_threads
 from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
-from blocksvm.estimators.estimator import Classifier, Estimator, Regressor, documented
-from blocksvm.estimators.fit_rows import columns_of, is_store
+from blocksvm.estimators.estimator import Classifier, Estimator, Regressor, columns_of, documented, is_store
 from blocksvm.losses import check_loss, get_loss
-from blocksvm.model.probabilities import ISOTONIC, PLATT, link_by
+from blocksvm.model.decision_values import ISOTONIC, PLATT, link_by
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS, WITH_CLASSES, learns_together
 from blocksvm.solvers.dual_cd import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL
@@ -111,7 +110,18 @@ class Minimiser(Estimator):
             self._last = None
             if self.warm_start and fitted.alpha is not None:
                 self._last = problem, fitted.plan.solver.problem.cost.tolist(), np.array(fitted.alpha, np.float64)
-            self._keep_certificate(fitted, target)
+            self.certificate_ = certificate = fitted.certificate
+            self.objective_ = certificate.primal
+            self.dual_gap_ = None if certificate.dual is None else certificate.primal - certificate.dual
+            self.status_ = fitted.status
+            gap = certificate.rel_gap
+            if gap is not None and gap > target and fitted.status not in ("max-seconds", "stopped"):
+                missed = (
+                    f"{self.n_iter_} passes over the rows did not reach tol={target:g}; raise max_iter, scale the "
+                    "features, or ask for a larger tol"
+                )
+                text = fitted.result.advice if fitted.status == "rounding" else missed
+                warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=2)
             if getattr(self, "calibrate", None) is not None:
                 self._calibrate(source, run, settings)
         return self
@@ -137,21 +147,6 @@ class Minimiser(Estimator):
             out.reshape(-1)[:] = alpha.reshape(-1)
 
         return SavedRun("the last fit", cost, {self.method.name: {"alpha": alpha.size}}, load)
-
-    def _keep_certificate(self, fitted: Fitted, target: float) -> None:
-        self.certificate_ = certificate = fitted.certificate
-        self.objective_ = certificate.primal
-        self.dual_gap_ = None if certificate.dual is None else certificate.primal - certificate.dual
-        self.status_ = fitted.status
-        gap = certificate.rel_gap
-        reached = gap is None or gap <= target or fitted.status in ("max-seconds", "stopped")
-        missed = (
-            f"{self.n_iter_} passes over the rows did not reach tol={target:g}; raise max_iter, scale the features, or "
-            "ask for a larger tol"
-        )
-        if not reached:
-            text = fitted.result.advice if fitted.status == "rounding" else missed
-            warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=3)
 
 
 def _has_probabilities(estimator) -> bool:

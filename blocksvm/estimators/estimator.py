@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import inspect
 import math
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import chain
+from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -17,31 +20,25 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d, validate_data
 
 from blocksvm.api.fit import Fitted, fit
 from blocksvm.base.errors import InputError
-from blocksvm.base.labels import SETS
+from blocksvm.base.labels import SETS, numbers_of
+from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.base.settings import Setting, n_threads
-from blocksvm.estimators.fit_rows import (
-    FLOATS,
-    Batches,
-    by_source,
-    columns_of,
-    is_batches,
-    is_store,
-    labels_of,
-    opened_batches,
-    pieces_of,
-    rows_of_chunk,
-)
+from blocksvm.conversion.convert import SplitSettings, store_batches
+from blocksvm.files.output import TemporaryFolder
 from blocksvm.sources.matrix import Matrix, csr_of
 from blocksvm.sources.source import Source
-from blocksvm.store.reader import open_store
+from blocksvm.store.reader import Store, open_store
 from blocksvm.training.run_settings import FREE, RUN_SETTINGS
 
 OUT_OF_CORE = 1_000_000_000  # bytes for stores and batches, where no memory is named
 IN_MEMORY = 1 << 50  # rows that are in memory already need no limit
+PIECE = 1 << 18  # entries that are copied at once
+FLOATS = (np.float64, np.float32)  # not converted; other dtypes become the first
+MOST_COLUMNS = np.iinfo(np.int32).max
 
 PARAMETERS = {
     "fit_intercept": "whether there is an intercept",
@@ -85,6 +82,94 @@ def documented(*settings: Setting) -> Callable[[type], type]:
     return add
 
 
+def is_store(X) -> bool:
+    return isinstance(X, str | Path)
+
+
+def is_batches(X, y) -> bool:
+    """Whether X is an iterable of batches (X, y) or (X, y, sample_weight)."""
+    if y is not None or is_store(X) or any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__")):
+        return False
+    if isinstance(X, list | tuple):
+        first = X[0] if X else None
+        return isinstance(first, tuple) and len(first) in (2, 3) and hasattr(first[0], "shape")
+    return hasattr(X, "__iter__")
+
+
+class Batches:
+    """Batches of rows for a conversion, readable once; InputError for one that does not fit the first."""
+
+    name = "the iterator"
+
+    def __init__(self, batches):
+        self.n_features, self.label_dtype = None, None
+        remaining = map(self._checked, batches)
+        first = next(remaining, None)
+        if first is None:
+            raise InputError("the iterator gave no rows; give one that can be iterated again")
+        self.dtype = first[0].dtype.name
+        self.checked = chain([first], remaining)
+
+    def __iter__(self) -> Iterator[RowBatch]:
+        return map(self._as_rows, self.checked)
+
+    def _checked(self, batch: tuple) -> tuple:
+        if not (isinstance(batch, tuple) and len(batch) in (2, 3)):
+            raise InputError("the iterator must give batches (X, y) or (X, y, sample_weight)")
+        X, y, weights = (*batch, None)[:3]
+        X = check_array(X, accept_sparse="csr", dtype=list(FLOATS))
+        if y is None:
+            raise InputError("a batch of the iterator has no labels; give (X, y)")
+        y = column_or_1d(y)
+        self.n_features, self.label_dtype = self.n_features or X.shape[1], self.label_dtype or y.dtype
+        if X.shape[1] != self.n_features or len(y) != X.shape[0]:
+            raise InputError(
+                f"a batch of the iterator has {X.shape[1]} features and {len(y)} labels for {X.shape[0]} rows; "
+                f"expected {self.n_features} features, and a label a row"
+            )
+        weights = None if weights is None else np.asarray(weights, dtype=np.float64).reshape(-1)
+        if weights is not None and len(weights) != len(y):
+            raise InputError(f"a batch of the iterator has {len(weights)} weights for {len(y)} rows; give one a row")
+        return X, y, weights
+
+    def _as_rows(self, batch: tuple) -> RowBatch:
+        X, y, weights = csr_of(batch[0]), *batch[1:]
+        if (X.data == 0).any():
+            X = X.copy()
+            X.eliminate_zeros()
+        labels = numbers_of(y) if y.dtype.kind in "biuf" else [str(label) for label in y.tolist()]
+        origin = Origin(self, None, len(y), np.arange(len(y)))
+        return RowBatch(labels, X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data, origin, weights=weights)
+
+
+def columns_of(source: Source) -> np.ndarray | None:
+    """The column (int64) of each feature: of a store its id; of a matrix, None: its number."""
+    if source.in_memory:
+        return source.columns
+    ids = source.feature_ids(0, source.n_features)
+    if len(ids) and ids.max() >= MOST_COLUMNS:
+        raise InputError(
+            f"{source.name}: has a feature {ids.max():,}, but estimators have a column for each id, at most "
+            f"{MOST_COLUMNS:,}; split it with bits=22, or use blocksvm.fit"
+        )
+    return ids
+
+
+def by_source(store: Store, values_of_chunk: Callable[[int], np.ndarray]) -> np.ndarray:
+    """The results of ``values_of_chunk(chunk)`` for the rows of all chunks, in the order of the store's text."""
+    chunks = range(len(store.chunks))
+    order = np.argsort(np.concatenate([store.read_rows(chunk)["source"] for chunk in chunks]), kind="stable")
+    return np.concatenate([values_of_chunk(chunk) for chunk in chunks])[order]
+
+
+def labels_of(X) -> np.ndarray | None:
+    """The labels of a store's rows in the order of its text; None of other rows."""
+    if not is_store(X):
+        return None
+    with open_store(X) as store:
+        return by_source(store, store.read_labels)
+
+
 class Estimator(BaseEstimator):
     """Base class; ``takes_sets``: y may be an indicator of several labels; ``most_classes``: 2, or None: any number;
     ``numbered_from``: columns of a matrix from which on these are numbered by frequency, for many passes."""
@@ -119,7 +204,19 @@ class Estimator(BaseEstimator):
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         if is_classifier(self):
             self.multilabel_ = y.ndim == 2
-            y = self._coded(y)
+            if self.multilabel_:
+                empty = np.flatnonzero(~y.any(axis=0))
+                if len(empty):
+                    raise InputError(
+                        f"column {empty[0]} of y is 0 in every row, so nothing can be learned of it; leave it out"
+                    )
+                self.classes_ = np.arange(y.shape[1])
+            else:
+                classes, codes = np.unique(y, return_inverse=True)
+                if len(classes) < 2:
+                    raise InputError(f"y has 1 class ({classes[0]}); a classifier needs rows of two classes or more")
+                self._keep_classes(classes)
+                y = codes.astype(np.float64)
         X = csr_of(X)
         numbered = X.shape[1] >= self.numbered_from and X.nnz >= X.shape[1] // 4
         yield Matrix(X, y, weights=weights, numbered_by_frequency=numbered)
@@ -139,22 +236,6 @@ class Estimator(BaseEstimator):
             check_classification_targets(y)
         return X, y
 
-    def _coded(self, y: np.ndarray) -> np.ndarray:
-        """y as positions among the classes, or an indicator unchanged."""
-        if y.ndim == 2:
-            empty = np.flatnonzero(~y.any(axis=0))
-            if len(empty):
-                raise InputError(
-                    f"column {empty[0]} of y is 0 in every row, so nothing can be learned of it; leave it out"
-                )
-            self.classes_ = np.arange(y.shape[1])
-            return y
-        classes, codes = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise InputError(f"y has 1 class ({classes[0]}); a classifier needs rows of two classes or more")
-        self._keep_classes(classes)
-        return codes.astype(np.float64)
-
     def _keep_classes(self, classes: np.ndarray) -> None:
         if self.most_classes is not None and len(classes) > self.most_classes:
             raise InputError("Only binary classification is supported. The type of the target is multiclass.")
@@ -163,10 +244,16 @@ class Estimator(BaseEstimator):
     @contextmanager
     def _out_of_core(self, X) -> Iterator[Source]:
         batches = None if is_store(X) else Batches(X)
-        opened = open_store(X) if batches is None else opened_batches(
-            batches, self._memory(False), self.temp, self._seed(), n_threads(self.n_jobs)
-        )  # fmt: skip
-        with opened as source:
+        with ExitStack() as stack:
+            if batches is not None:
+                parent = Path(tempfile.gettempdir() if self.temp is None else self.temp)
+                if not parent.is_dir():
+                    raise InputError(f"temp={parent}: no such folder; name an existing one")
+                folder = stack.enter_context(TemporaryFolder(parent))
+                settings = {"memory": self._memory(False), "n_jobs": n_threads(self.n_jobs), "seed": self._seed()}
+                X = folder / "batches.h5"
+                store_batches(batches, X, SplitSettings(dtype=batches.dtype, temp=folder, **settings))
+            source = stack.enter_context(open_store(X))
             self.n_features_in_ = int(columns_of(source).max(initial=-1)) + 1 if batches is None else batches.n_features
             if is_classifier(self):
                 self.multilabel_ = source.label_kind == SETS
@@ -248,8 +335,7 @@ class Estimator(BaseEstimator):
     # -- predictions -------------------------------------------------------------------------------------------
 
     def _values(self, X) -> np.ndarray:
-        """Decision values (n,), or (n, k) of k > 2 classes or of sets of k labels; X: rows, or a store's path, with its
-        rows in the order of its text."""
+        """Decision values (n,), or (n, k) of k > 2 classes or sets of k labels, of rows, or of a store's path."""
         check_is_fitted(self)
         coef = np.atleast_2d(self.coef_)
         if is_store(X):
@@ -258,7 +344,14 @@ class Estimator(BaseEstimator):
                 known = columns < coef.shape[1]
                 w = np.zeros((len(columns), len(coef)))
                 w[known] = coef.T[columns[known]]
-                values = by_source(store, lambda chunk: rows_of_chunk(store, chunk) @ w)
+
+                def values_of_chunk(chunk: int) -> np.ndarray:
+                    block = store.read_block(np.array([chunk]), None)
+                    data = np.ones(block.n_nonzeros) if block.values is None else block.values
+                    shape = block.n_samples, block.n_features
+                    return sparse.csr_matrix((data, block.indices, block.indptr), shape) @ w
+
+                values = by_source(store, values_of_chunk)
         else:
             factor = np.ascontiguousarray(coef.T)
             values = self._in_pieces(lambda rows: rows @ factor, X)
@@ -266,10 +359,13 @@ class Estimator(BaseEstimator):
         return values if len(coef) > 1 else values[:, 0]
 
     def _in_pieces(self, decide: Callable, X) -> np.ndarray:
-        """``decide(rows)`` of rows in memory, a piece at a time, in ``n_jobs`` threads."""
+        """``decide(rows)`` of rows in memory, about ``PIECE`` entries at a time, in ``n_jobs`` threads."""
         X = validate_data(self, X, accept_sparse="csr", dtype=list(FLOATS), reset=False)
-        decided = Parallel(self.n_jobs, require="sharedmem")(delayed(decide)(X[rows]) for rows in pieces_of(X))
-        return np.concatenate(decided)
+        n, d = X.shape
+        mean = X.nnz / n if sparse.issparse(X) else d
+        step = max(1, int(PIECE / max(1.0, mean)))
+        pieces = (X[start : start + step] for start in range(0, n, step))
+        return np.concatenate(Parallel(self.n_jobs, require="sharedmem")(map(delayed(decide), pieces)))
 
 
 class Classifier(ClassifierMixin, Estimator):

@@ -15,12 +15,12 @@ from sklearn.utils.validation import _check_sample_weight
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import Labels
 from blocksvm.base.user_code import by_user
-from blocksvm.estimators.estimator import PARAMETERS, Classifier, Estimator, Regressor, documented
-from blocksvm.estimators.fit_rows import columns_of
+from blocksvm.estimators.estimator import PARAMETERS, Classifier, Estimator, Regressor, columns_of, documented
 from blocksvm.online import LEARNERS
 from blocksvm.online.learner import COMMON_SETTINGS, NUMBERS, SHARED, learns_apart
 from blocksvm.online.loops import ROWS
 from blocksvm.online.runner import LearnerState, Runner
+from blocksvm.online.solver import no_epochs
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.run_settings import FREE
 
@@ -80,30 +80,40 @@ class Online(Estimator):
             self._keep(source, fitted)
             self._state = {name: np.array(array) for name, array in fitted.state.items()}
             if columns is not None:
-                self._state["features"] = self._in_columns(self._state["features"], columns, fitted.plan.solver.runner)
+                # class after class, the numbers of the source's features go to the columns of the matrix
+                runner, before = fitted.plan.solver.runner, self._state["features"]
+                numbers = np.zeros((runner.n_vectors, self.n_features_in_ + 1, runner.width))
+                runner.fill_new(numbers.reshape(-1))
+                numbers[:, [*columns, -1]] = before.reshape(runner.n_vectors, -1, runner.width)
+                self._state["features"] = numbers.reshape(self.n_features_in_ + 1, *before.shape[1:])
             self.t_ = int(self._state["tally"][ROWS])
         return self
 
-    def _in_columns(self, numbers: np.ndarray, columns: np.ndarray, runner: Runner) -> np.ndarray:
-        """The state's numbers of the source's features, class after class, at the columns of the matrix."""
-        before = numbers.reshape(runner.n_vectors, -1, runner.width)
-        result = np.zeros((runner.n_vectors, self.n_features_in_ + 1, runner.width))
-        runner.fill_new(result.reshape(-1))
-        result[:, [*columns, -1]] = before
-        return result.reshape(self.n_features_in_ + 1, *numbers.shape[1:])
-
-    def _learn_batch(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from a batch of rows in their order; classes: all that there are, at the first call."""
         first = not hasattr(self, "_state")
         if is_classifier(self):
             first = _check_partial_fit_first_call(self, classes) or first
         X, y = self._checked(X, y, reset=first)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         if is_classifier(self):
-            weights = self._times_class_weight(weights, y)
-            y = self._known(y)
+            if isinstance(self.class_weight, str):
+                raise InputError("class_weight='balanced': needs all rows; give a dict of weights to partial_fit")
+            if self.class_weight is not None:
+                weights = compute_sample_weight(self.class_weight, y) * (1.0 if weights is None else weights)
+            self.multilabel_ = False
+            if len(self.classes_) < 2:
+                raise InputError("classes has 1 class; a classifier needs two or more")
+            unknown = np.setdiff1d(y, self.classes_)
+            if len(unknown):
+                raise InputError(f"y has the label {unknown[0]}, which is not among classes")
+            y = np.searchsorted(self.classes_, y).astype(np.float64)  # positions among the classes
         runner = self._runner()
         if first:
-            self._state = empty_state(runner, self.n_features_in_)
+            new, d = runner.new_state(self.n_features_in_), self.n_features_in_
+            features = new.columns if runner.feature_numbers() == 1 else new.columns.reshape(d + 1, -1)
+            # with the names and shapes of ``OnlineSolver``
+            self._state = {"features": features, "scalars": new.scalars, "tally": new.tally, "epochs": no_epochs()}
         source = Matrix(X, y, weights=weights)
         if source.weighted:
             runner.check_weights()
@@ -119,32 +129,6 @@ class Online(Estimator):
         self.intercept_ = w[:, -1] * runner.bias
         self.n_iter_, self.t_ = 1, int(state.tally[ROWS])
         return self
-
-    def _known(self, y: np.ndarray) -> np.ndarray:
-        """y as positions among the classes."""
-        self.multilabel_ = False
-        if len(self.classes_) < 2:
-            raise InputError("classes has 1 class; a classifier needs two or more")
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown):
-            raise InputError(f"y has the label {unknown[0]}, which is not among classes")
-        return np.searchsorted(self.classes_, y).astype(np.float64)
-
-    def _times_class_weight(self, weights: np.ndarray | None, y: np.ndarray) -> np.ndarray | None:
-        if self.class_weight is None:
-            return weights
-        if isinstance(self.class_weight, str):
-            raise InputError("class_weight='balanced': needs all rows; give a dict of weights to partial_fit")
-        return compute_sample_weight(self.class_weight, y) * (1.0 if weights is None else weights)
-
-
-def empty_state(runner: Runner, d: int) -> dict[str, np.ndarray]:
-    """The initial arrays of a learner, with the names and shapes of ``OnlineSolver``."""
-    from blocksvm.online.solver import no_epochs
-
-    new = runner.new_state(d)
-    features = new.columns if runner.feature_numbers() == 1 else new.columns.reshape(d + 1, -1)
-    return {"features": features, "scalars": new.scalars, "tally": new.tally, "epochs": no_epochs()}
 
 
 @documented(*COMMON_SETTINGS)
@@ -163,10 +147,6 @@ class OnlineClassifier(Classifier, Online):
         temp=None, n_jobs=None,
     ):  # fmt: skip
         self._set(locals())
-
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Learn from a batch of rows in their order; classes: all that there are, at the first call."""
-        return self._learn_batch(X, y, classes, sample_weight)
 
 
 @documented(SHARED["average"])
@@ -191,4 +171,4 @@ class OnlineRegressor(Regressor, Online):
 
     def partial_fit(self, X, y, sample_weight=None):
         """Learn from a batch of rows in their order."""
-        return self._learn_batch(X, y, None, sample_weight)
+        return super().partial_fit(X, y, None, sample_weight)

@@ -7,6 +7,7 @@ is the weight of a constant feature of value B.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import IO
 
@@ -20,8 +21,8 @@ from blocksvm.files.input import open_input
 from blocksvm.files.output import as_text
 from blocksvm.files.paths import Location
 from blocksvm.losses import LOSSES, get_loss
+from blocksvm.model.decision_values import number_lines
 from blocksvm.model.model_file import Model
-from blocksvm.model.prediction_lines import number_lines
 from blocksvm.problems.problem_settings import learns_together
 
 CRAMMER_SINGER = "MCSVM_CS"
@@ -76,11 +77,8 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
 
 
 def read(path: Location, memory: int, piece_bytes: int = PIECE) -> Model:
-    """The model of such a file, with the features that have a weight; its labels in rising order.
-
-    InputError with file and line for other files, and where its weights take more than ``memory`` bytes.
-    piece_bytes: bytes read at once.
-    """
+    """The model of such a file, with the features that have a weight; its labels in rising order.  InputError with file
+    and line for other files, and where its weights take more than ``memory`` bytes; piece_bytes: read at once."""
     with open_input(path) as file:
         header, line = _header(path, file)
         solver, k = header["solver_type"], header["nr_class"]
@@ -104,34 +102,30 @@ def read(path: Location, memory: int, piece_bytes: int = PIECE) -> Model:
     return model_of(linear, f"LIBLINEAR ({path})", str(path))
 
 
-def _solver(name: str) -> str:
-    if name not in CLASSIFIERS and name not in REGRESSORS:
+def _such(value, holds: bool):
+    if not holds:
         raise ValueError
-    return name
+    return value
 
 
 def _count(text: str) -> int:
-    if not 0 <= int(text) <= LIBLINEAR_IDS:
-        raise ValueError
-    return int(text)
+    return _such(int(text), 0 <= int(text) <= LIBLINEAR_IDS)
+
+
+def _finite(text: str | bytes) -> float:
+    return _such(float(text), math.isfinite(float(text)))
 
 
 def _labels(*words: str) -> list[int]:
     labels = list(map(int, words))
-    if max(map(abs, labels), default=0) > LIBLINEAR_IDS + 1 or len(set(labels)) < len(labels):
-        raise ValueError
-    return labels
-
-
-def _finite(text: str | bytes) -> float:
-    if not np.isfinite(float(text)):
-        raise ValueError
-    return float(text)
+    return _such(labels, max(map(abs, labels), default=0) <= LIBLINEAR_IDS + 1 and len(set(labels)) == len(labels))
 
 
 # lines before the weights: what makes their values of words, or raises ValueError
-KEYS: dict[str, Callable] = {"solver_type": _solver, "nr_class": _count, "label": _labels, "nr_feature": _count,
-                             "bias": _finite}  # fmt: skip
+KEYS: dict[str, Callable] = {
+    "solver_type": lambda name: _such(name, name in CLASSIFIERS | REGRESSORS), "nr_class": _count, "label": _labels,
+    "nr_feature": _count, "bias": _finite,
+}  # fmt: skip
 
 
 def _header(path: Location, file) -> tuple[dict, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -9,8 +10,8 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
+from blocksvm.model.events import versions
 from blocksvm.model.model_file import IMPORTED, Model, factors_of_model, make_model, require_scores
-from blocksvm.model.versions import versions
 from blocksvm.store.descriptions import ModelMeta, typed
 from blocksvm.store.recipe import Recipe
 
@@ -60,26 +61,21 @@ class Linear:
             out[:, self.ids[first:last] - low] = self.weights[:, first:last]
             yield out
 
-    def require_dense(self, what: str, most_bytes: int, itemsize: int = 8) -> None:
-        """InputError where (k, columns) of float64 (itemsize 8) or float32 (4) take more than ``most_bytes``."""
+    def dense(self, what: str = "", most_bytes: float = math.inf, itemsize: int = 8) -> np.ndarray:
+        """(k, columns) of float64 (itemsize 8) or float32 (4); InputError where they take more than ``most_bytes``."""
         need = len(self.weights) * self.columns * itemsize
         if need > most_bytes:
             raise wrong_form(
                 f"{what} has a weight for each column, and the largest feature id is {self.columns - 1:,}: "
                 f"{need / 1e6:,.0f} MB, more than {most_bytes / 1e6:,.0f}"
             )
-
-    def dense(self, itemsize: int = 8) -> np.ndarray:
-        """(k, columns) of float64 (itemsize 8) or float32 (4)."""
         return np.concatenate([piece.astype(f"f{itemsize}") for piece in self.pieces(0, self.columns)], axis=1)
 
 
 def linear_of(model: Model, apart: bool = False, of_one_label: str = "") -> Linear:
-    """The linear form of a model; InputError where its predictions are no function of weights alone.
-
-    The factors of features go into the weights.  apart: they are separate, and rows may be scaled after them;
-    of_one_label: what can hold no model of sets of labels.
-    """
+    """The linear form of a model; InputError where its predictions are no function of weights alone.  The factors of
+    features go into the weights; apart: they are separate, and rows may be scaled after them; of_one_label: what can
+    hold no model of sets of labels."""
     name = model.path or "the model"
     if model.support is not None:
         raise InputError(f"{name}: has a kernel, so that there are no weights by feature; export a linear model")
@@ -99,7 +95,9 @@ def linear_of(model: Model, apart: bool = False, of_one_label: str = "") -> Line
     order = np.argsort(model.feature_ids, kind="stable")
     weights, factors, factor = model.dense[:, order], {}, recipe.factor
     if factor:
-        by_feature = _factors(model, name)[order]
+        if not model.path:
+            raise InputError(f"{name}: the {factor} of its features is written with its file; save it, and export that")
+        by_feature = factors_of_model(model.path, lambda ids: ids).by_feature[order]
         if apart:
             factors[factor] = by_feature
             steps.insert(0, f"values are multiplied by the {factor} of their features: do it before all else, and "
@@ -125,15 +123,6 @@ def calibration_notes(model: Model) -> tuple[str, ...]:
     if model.meta.calibration is None:
         return ()
     return ("its calibration is left out: any probabilities are those of the loss, not the calibrated ones",)
-
-
-def _factors(model: Model, name: str) -> np.ndarray:
-    """The factors (d,) of a model's features, which lie in its file."""
-    if not model.path:
-        raise InputError(
-            f"{name}: the {model.recipe.factor} of its features is written with its file; save it, and export that"
-        )
-    return factors_of_model(model.path, lambda ids: ids).by_feature
 
 
 def model_of(linear: Linear, origin: str, path: str = "", extra: dict | None = None) -> Model:

@@ -25,10 +25,11 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     from onnx import TensorProto, checker, helper
 
     linear, name = linear_of(model, of_one_label="ONNX's classifiers"), model.path or "the model"
-    linear.require_dense("An ONNX model", MOST_BYTES // (2 if len(linear.labels) == 2 else 1), 4)
+    k = len(linear.labels)
+    coefficients = linear.dense("An ONNX model", MOST_BYTES // (2 if k == 2 else 1), 4)
     if max(abs(numbers).max(initial=0.0) for numbers in (linear.weights, linear.intercept)) > np.finfo(np.float32).max:
         raise wrong_form(f"{name}: a weight is too large for float32, which ONNX has")
-    coefficients, intercepts, k = linear.dense(4), linear.intercept.astype(np.float32), len(linear.labels)
+    intercepts = linear.intercept.astype(np.float32)
     if k == 2:
         coefficients, intercepts = (np.concatenate([-one, one]) for one in (coefficients, intercepts))
     given = {"domain": "ai.onnx.ml", "coefficients": coefficients.ravel().tolist(), "intercepts": intercepts.tolist()}

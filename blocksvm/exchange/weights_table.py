@@ -21,41 +21,27 @@ AT_ONCE = 1 << 14  # lines
 INTERCEPT = "(intercept)"
 
 
-def headings(linear: Linear, named: bool) -> list[str]:
-    """id, name, idf or scale, and 'weight' or the label of each vector; name and factor only where there are some."""
-    vectors = ["weight"] if len(linear.weights) == 1 else [label_text(label) for label in linear.labels]
-    return ["id", *(["name"] if named else []), *linear.factors, *vectors]
-
-
-def names_of(path: Location, ids: np.ndarray) -> list[str]:
-    """The names of these features in a store ('' for others); InputError where its features have no names."""
+def names_of_model(model: Model, path: Location | None = None) -> list[str] | None:
+    """The names of the model's features in the order of their ids, as its own file has them, None where that has none;
+    or as a store has them, '' for those that it does not know.  InputError where its features have no names."""
+    order = np.argsort(model.feature_ids, kind="stable")
+    if path is None:
+        own = model.feature_names
+        return own and [own[k] for k in order.tolist()]
+    ids, names = model.feature_ids[order], [""] * len(order)
     with Store(path) as store:
         if not store.named:
             raise InputError(f"{path}: its features have no names; name a store made of text with names, as vw")
-        names = [""] * len(ids)
-        for start in range(0, store.n_features, AT_ONCE):
-            stop = min(start + AT_ONCE, store.n_features)
-            ids_of_store = store.feature_ids(start, stop)
+        for start, ids_of_store in store.feature_id_pieces():
+            names_of_store = store.feature_names(start, start + len(ids_of_store))
             positions = np.searchsorted(ids, ids_of_store)
-            known = (positions < len(ids)) & (ids[np.minimum(positions, len(ids) - 1)] == ids_of_store)
-            names_of_store = store.feature_names(start, stop)
-            for k in np.flatnonzero(known).tolist():
+            for k in np.flatnonzero(np.append(ids, -1)[positions] == ids_of_store).tolist():
                 names[positions[k]] = names_of_store[k]
     return names
 
 
-def names_of_model(model: Model, store: Path | None = None) -> list[str] | None:
-    """The names of the model's features in the order of their ids, as a store has them or its own file, None where
-    that has none."""
-    if store is not None:
-        return names_of(store, np.sort(model.feature_ids))
-    names = model.feature_names
-    return names and [names[k] for k in np.argsort(model.feature_ids, kind="stable").tolist()]
-
-
 def columns(linear: Linear, names: list[str] | None) -> Iterator[list[list]]:
-    """The columns under ``headings`` of the features in rising order, some lines at a time; first the intercept, whose
-    id and factor are None."""
+    """The columns of the features in rising order, some lines at a time; first the intercept, without id and factor."""
     if linear.intercept.any():
         name = [] if names is None else [[INTERCEPT]]
         yield [[None], *name, *[[None]] * len(linear.factors), *linear.intercept[:, None].tolist()]
@@ -67,31 +53,25 @@ def columns(linear: Linear, names: list[str] | None) -> Iterator[list[list]]:
 
 
 def write(model: Model, file: IO[bytes], names: Path | None = None, parquet: bool = False) -> tuple[str, ...]:
-    """Write CSV, or Parquet; names: a store that names the features, where the model does not.  Returns notes for users
-    of the table."""
-    linear = linear_of(model, apart=True)
-    named = names_of_model(model, names)
-    (_parquet if parquet else _csv)(linear, named, file)
+    """Write CSV, or Parquet; names: a store that names the features.  Returns notes for users of the table."""
+    linear, named = linear_of(model, apart=True), names_of_model(model, names)
+    vectors = ["weight"] if len(linear.weights) == 1 else [label_text(label) for label in linear.labels]
+    heads = ["id", *([] if named is None else ["name"]), *linear.factors, *vectors]
+    if parquet:
+        import pyarrow as pa
+        from pyarrow.parquet import ParquetWriter
+
+        kinds = [pa.int64(), *([] if named is None else [pa.string()])]
+        kinds += [pa.float64()] * (len(heads) - len(kinds))
+        schema = pa.schema(list(zip(heads, kinds, strict=True)))
+        with ParquetWriter(file, schema) as rows:
+            for part in columns(linear, named):
+                arrays = [pa.array(column, kind) for column, kind in zip(part, kinds, strict=True)]
+                rows.write_table(pa.Table.from_arrays(arrays, schema=schema))
+    else:
+        with as_text(file) as text:
+            out = csv.writer(text, lineterminator="\n")
+            out.writerow(heads)
+            for part in columns(linear, named):
+                out.writerows(zip(*part, strict=True))
     return linear.steps + linear.notes
-
-
-def _csv(linear: Linear, names: list[str] | None, file: IO[bytes]) -> None:
-    with as_text(file) as text:
-        out = csv.writer(text, lineterminator="\n")
-        out.writerow(headings(linear, names is not None))
-        for part in columns(linear, names):
-            out.writerows(zip(*part, strict=True))
-
-
-def _parquet(linear: Linear, names: list[str] | None, file: IO[bytes]) -> None:
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetWriter
-
-    heads = headings(linear, names is not None)
-    kinds = [pa.int64(), *([] if names is None else [pa.string()])]
-    kinds += [pa.float64()] * (len(heads) - len(kinds))
-    schema = pa.schema(list(zip(heads, kinds, strict=True)))
-    with ParquetWriter(file, schema) as out:
-        for part in columns(linear, names):
-            arrays = [pa.array(column, kind) for column, kind in zip(part, kinds, strict=True)]
-            out.write_table(pa.Table.from_arrays(arrays, schema=schema))

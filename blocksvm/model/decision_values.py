@@ -1,4 +1,5 @@
-"""Decision values of rows in pieces of bounded size, the class that each row's values predict, and counts of these.
+"""Decision values of rows in pieces of bounded size; what they predict, how surely, and as lines of text; and the
+probabilities that the link of the loss that a model was trained with makes of them.
 
 However many classes there are, no more than ``PIECE_VALUES`` decision values (or those of one row) are held at once.
 """
@@ -6,22 +7,36 @@ However many classes there are, no more than ``PIECE_VALUES`` decision values (o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.labels import Labels, label_text
+from blocksvm.base.row_batch import RecordCounter, RowBatch
+from blocksvm.base.user_code import is_named, not_trusted
 from blocksvm.base.vectors import together
 from blocksvm.kernels.columns import decision_values
 from blocksvm.kernels.rows import Entries
+from blocksvm.losses import LOSSES, get_loss
+from blocksvm.losses.logistic import link as logistic
 from blocksvm.model.sparse_weights import WeightsByFeature
 from blocksvm.problems.certificate import predicted
+from blocksvm.store.descriptions import Calibration, ModelMeta, PlattMeta
 
 if TYPE_CHECKING:
     from blocksvm.problems.expansion import Expansion
 
 Pieces = Iterator[tuple[slice, np.ndarray]]  # rows, and their decision values (k, m), or (1, m)
 PIECE_VALUES = 1 << 15  # 256 kB of them
+MARGIN_BYTES = 64  # of a row that is kept: its number, its margin, and both once more while they are sorted
+PLATT, ISOTONIC = "platt", "isotonic"
+# decision values (n,) to the probabilities (n, 2) of the smaller and the larger label, or (n, k) of k classes, or of k
+# labels of sets, to (n, k)
+Link = Callable[[np.ndarray], np.ndarray]
+AT_ONCE = 8_192  # numbers, or labels, of a piece of lines: some 1 MB of text
 
 
 def rows_of_piece(n_classes: int) -> int:
@@ -30,8 +45,7 @@ def rows_of_piece(n_classes: int) -> int:
 
 
 def piece_bytes(n_classes: int, further: int = 0) -> int:
-    """Memory of a piece at most: its values, these by row, and once more for argmax; a class and a label a row; and
-    ``further`` numbers a row."""
+    """Memory of a piece: its values, these by row and for argmax; a class and a label, and further numbers, a row."""
     more = 8 * max(PIECE_VALUES, further) if further else 0
     return 24 * max(PIECE_VALUES, n_classes) + 24 * rows_of_piece(n_classes + further) + more
 
@@ -45,9 +59,7 @@ def decision_pieces(
     entries: of a Block, plain or packed; w (k, d + 1) float64: a vector for each class, or one alone (k = 1) for two
     classes, the constant feature's weight last; constant: the value of that feature; completion: what makes decision
     values of <w, x>, None where they are that; it is for plain rows; further: numbers that the caller makes of a row
-    besides.  The values are overwritten by the next piece.  Vectors that lie side by side in memory (base/vectors.py)
-    are read together, which is many times as fast.
-    """
+    besides.  The values are overwritten by the next piece.  Vectors that lie side by side are read together."""
     n, k = len(entries.indptr) - 1, len(w)
     step = rows_of_piece(k + further)
     memory = np.empty(k * min(n, step))
@@ -70,8 +82,7 @@ def decision_pieces(
 
 
 def sets_of(values: np.ndarray, ranks: bool) -> np.ndarray:
-    """(n, k) bool: the labels that decision values (n, k) predict of a row: those above 0; or, where they only rank
-    the labels (``ranks``), the one of the largest value."""
+    """(n, k) bool: the labels that decision values (n, k) predict: those above 0; where they only rank, the first."""
     if not ranks:
         return values > 0.0
     first = np.zeros(values.shape, bool)
@@ -92,18 +103,65 @@ def misordered(values: np.ndarray, member: np.ndarray) -> np.ndarray:
 
 
 def classes_of(values: np.ndarray) -> np.ndarray:
-    """The class (m,) int64 for decision values (k, m): of two classes 1 where the one value is above 0, else the
-    first class of the largest value."""
+    """The class (m,) int64 of decision values (k, m): of two 1 where the one is above 0, else the first largest's."""
     return values.argmax(axis=0) if len(values) > 1 else (values[0] > 0.0).astype(np.int64)
 
 
-def count_right(pieces: Pieces, y: np.ndarray, member: np.ndarray | None, ranks: bool) -> int:
-    """Rows whose label is predicted: the sign for two classes, the largest value for more.
+def margins_of(values: np.ndarray, apart: bool) -> np.ndarray:
+    """(m,) by decision values (m,), or (m, k) of k classes: how sure a model is of a row's label.
 
-    member (m, k) bool: what sets of labels hold, by the rows' codes y: counted are rows whose set is predicted, the
-    labels of a decision value above 0; or, where the values only rank the labels, rows with every label of the set
-    above all others.
+    Two classes: |<w, x>| (Tong, Koller, JMLR 2, 2001; Schohn, Cohn, ICML 2000).  More: the difference of the two best
+    decision values.  Labels of which a row has any number (apart): the least |decision value| of any label.
     """
+    if values.ndim == 1:
+        return np.abs(values)
+    if apart:
+        return np.abs(values).min(axis=1)
+    best = np.partition(values, -2, axis=1)
+    return best[:, -1] - best[:, -2]
+
+
+class SmallestMargins:
+    """The n rows of the smallest margins among those that were added, of equal ones the first."""
+
+    def __init__(self, n: int):
+        self.n = n
+        self.margins, self.rows = np.empty(0), np.empty(0, np.int64)
+        self.n_added = 0
+
+    def add(self, margins: np.ndarray, rows: np.ndarray) -> None:
+        """Rows of these margins and numbers (m,), which rise from call to call."""
+        self.n_added += len(rows)
+        if len(self.rows) == self.n:
+            near = margins < self.margins[-1]
+            margins, rows = margins[near], rows[near]
+        margins, rows = np.append(self.margins, margins), np.append(self.rows, rows)
+        first = np.argsort(margins, kind="stable")[: self.n]
+        self.margins, self.rows = margins[first], rows[first]
+
+
+class LabelQueries:
+    """Queries a label with probability b / (b + |margin|), b: ``query`` (Cesa-Bianchi, Gentile, Zaniboni, JMLR 2006).
+
+    One random number is drawn for each row without a label.  on_query gets 'file:line' of each row.
+    """
+
+    def __init__(self, query: float, seed: int, on_query: Callable[[str], None]):
+        self.query = query
+        self.draws = np.random.default_rng((seed, 1))
+        self.on_query = on_query
+
+    def add(self, values: np.ndarray, rows: np.ndarray, batch: RowBatch, counter: RecordCounter) -> None:
+        """Decision values (m,) or (m, k) of rows (m,) of a batch that have no label."""
+        queried = self.draws.random(len(rows)) * (self.query + margins_of(values, False)) < self.query
+        for record in batch.origin.records[rows[queried]].tolist():
+            self.on_query(counter.location(batch, record))
+
+
+def count_right(pieces: Pieces, y: np.ndarray, member: np.ndarray | None, ranks: bool) -> int:
+    """Rows whose label is predicted: the sign for two classes, the largest value for more.  member (m, k) bool: what
+    sets of labels hold, by the rows' codes y: counted are rows whose set is that of the values above 0; or, where
+    values only rank the labels, rows with every label of the set above all others."""
     correct = 0
     for rows, values in pieces:
         codes = y[rows]
@@ -128,10 +186,126 @@ def sum_squared_errors(pieces: Pieces, y: np.ndarray) -> float:
 
 
 def area_under_curve(z: np.ndarray, positive: np.ndarray) -> float:
-    """Of the ROC curve: the share of pairs of a positive and another row that z has in this order, ties by half; nan
-    where there is no such pair."""
+    """Of the ROC curve: the share of pairs of a positive and another row in z's order, ties by half; nan: no pairs."""
     positives, others = z[positive], np.sort(z[~positive])
     if not len(positives) or not len(others):
         return math.nan
     below, not_above = (np.searchsorted(others, positives, side) for side in ("left", "right"))
     return float((below + not_above).sum()) / (2.0 * len(positives) * len(others))
+
+
+def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False, ranks: bool = False) -> np.ndarray:
+    """Labels (n,) for decision values (n,) of two classes or (n, k) of more; without labels the values themselves.
+    sets: (n,) objects, the tuples of the labels that ``sets_of`` predicts."""
+    if not labels:
+        return values
+    if sets:
+        tuples = np.empty(len(values), dtype=object)
+        tuples[:] = [tuple(labels[c] for c in np.flatnonzero(row).tolist()) for row in sets_of(values, ranks)]
+        return tuples
+    return np.array(labels)[classes_of(np.atleast_2d(values.T))]
+
+
+def each(values: np.ndarray, link: Link) -> np.ndarray:
+    """Of labels that a row may have together: the probability of each, by its own link."""
+    return link(values)[..., 1]
+
+
+def one_of_several(values: np.ndarray, link: Link) -> np.ndarray:
+    """Of classes that were learned each against the rest: their own probabilities, divided by their sum (Zadrozny,
+    Elkan, KDD 2002, section 3.2); where all of them are 0, as the largest decision value says."""
+    with np.errstate(under="ignore"):
+        shares = each(values, link)
+        # relative to the largest, which no underflow of all of them makes 0 / 0
+        softened = np.exp(values - values.max(axis=1, keepdims=True))
+        shares = np.where(shares.sum(axis=1, keepdims=True) > 0.0, shares, softened)
+        return shares / shares.sum(axis=1, keepdims=True)
+
+
+def sigmoid(values: np.ndarray, slope: float, intercept: float) -> np.ndarray:
+    """Platt's: the logistic function of slope z + intercept."""
+    return logistic(slope * values + intercept)
+
+
+def steps(values: np.ndarray, corners: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """A rising function by its corners, between which it is a line."""
+    larger = np.interp(values, corners, probabilities)
+    return np.stack([1.0 - larger, larger], axis=-1)
+
+
+def link_by(
+    loss: str | None, n_labels: int, multilabel: bool, learner: bool, calibration: Calibration | None
+) -> Link | None:
+    """The link of a model, learner: of an online one; None where its decision values are no probabilities, or only the
+    model names its loss, one from outside."""
+    link = get_loss(loss).link if loss is not None and (loss in LOSSES or is_named(loss, "loss")) else None
+    if multilabel or n_labels > 2:
+        return None if link is None or learner else partial(each if multilabel else one_of_several, link=link)
+    if n_labels != 2:
+        return None
+    if calibration is None:
+        return link
+    if isinstance(calibration, PlattMeta):
+        return partial(sigmoid, slope=calibration.slope, intercept=calibration.intercept)
+    return partial(steps, corners=np.array(calibration.values), probabilities=np.array(calibration.probabilities))
+
+
+def known_link(meta: ModelMeta) -> Link | None:
+    """The same, by the model's description."""
+    return link_by(meta.method.loss, len(meta.labels), meta.multilabel, meta.method.learner, meta.calibration)
+
+
+def link_of(meta: ModelMeta, path: str) -> Link:
+    """The same; InputError where there is none."""
+    link, name = known_link(meta), meta.method.loss
+    if link is not None:
+        return link
+    if name is not None and name not in LOSSES and not is_named(name, "loss"):
+        raise not_trusted(name, "loss", path)
+    fit = " or ".join(option("loss", other) for other in LOSSES if get_loss(other).link is not None)
+    raise InputError(
+        f"{path}: its decision values are no probabilities; train a model with {fit}, or one of two classes with "
+        f"{option('calibrate', PLATT)}"
+    )
+
+
+def number_lines(numbers: np.ndarray) -> Iterator[str]:
+    """Of numbers (n,) or (n, k), with all their digits."""
+    values = numbers.reshape(len(numbers), -1)
+    step = max(1, AT_ONCE // max(1, values.shape[1]))
+    for start in range(0, len(values), step):
+        yield "".join([" ".join([f"{v:.17g}" for v in row]) + "\n" for row in values[start : start + step].tolist()])
+
+
+def label_lines(
+    labels: Sequence, classes: np.ndarray, values: Any, sets: bool = False, ranks: bool = False
+) -> Iterator[str]:
+    """Of the labels at these positions (n,) among ``labels``; sets: of the sets that decision values (n, k) predict."""
+    step = max(1, AT_ONCE // len(labels)) if sets else AT_ONCE
+    lines = [label_text(label) + "\n" for label in labels]
+    for start in range(0, len(classes), step):
+        part = slice(start, start + step)
+        if sets:
+            predicted = labels_predicted(values[part], labels, True, ranks)
+            yield "".join([label_text(label_set) + "\n" for label_set in predicted])
+        else:
+            yield "".join([lines[c] for c in classes[part].tolist()])
+
+
+class Predictions:
+    """Writes predictions of a stream by ``write(text)``; scores: decision values, one a class, in the place of labels,
+    as always where these are numbers; sets: labels are sets, of those with a decision value above 0."""
+
+    def __init__(self, write: Callable[[str], None], scores: bool, sets: bool = False):
+        self.write, self.scores, self.sets = write, scores, sets
+        self.rows = 0
+
+    def add(self, values: np.ndarray, labels: Labels | None) -> None:
+        """Of consecutive rows: values (m,) or (m, k); labels: None where they are numbers."""
+        if self.scores or labels is None:
+            lines = number_lines(values)
+        else:
+            lines = label_lines(labels.values, classes_of(np.atleast_2d(values.T)), values, self.sets)
+        for text in lines:
+            self.write(text)
+        self.rows += len(values)

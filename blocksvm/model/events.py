@@ -1,13 +1,24 @@
-"""The events of a training run, as ``on_event`` gets them and a trace has them, a JSON object a line.
+"""The events of a training run, as ``on_event`` gets them and a trace, TRACE.jsonl, has them, a JSON object a line.
 
 One type has the keys of all events; docs/trace.md says what each key means and which events have it.
 """
 
 from __future__ import annotations
 
+import json
+import platform
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
 from typing import Annotated, Any, Literal, Required, TypedDict, cast
 
 from msgspec import Meta
+
+from blocksvm import __version__
+from blocksvm.base.errors import InputError, option
+from blocksvm.files.input import open_input
+from blocksvm.files.output import JsonLines, written_text
+from blocksvm.files.paths import Location
 
 Count = Annotated[int, Meta(ge=0, lt=2**53)]
 # neither is nan or infinite
@@ -122,3 +133,54 @@ def optimality(event: RunEvent) -> tuple[bool, list[float | None]]:
     certified = figures.get("rel_gap") is not None
     certified |= figures.get("primal") is not None and figures.get("dual_estimate") is None
     return certified, [figures.get(name) for name in (CERTIFIED if certified else ESTIMATED)]
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Of what takes part in the arithmetic and the files, for traces, checkpoints and models."""
+    names = ("numpy", "numba", "h5py", "numcodecs")
+    return {"blocksvm": __version__, "python": platform.python_version()} | {name: version(name) for name in names}
+
+
+class Trace:
+    """A trace being written.  Resuming retains what lies before the checkpoint and appends to it.  warn(sentence) is
+    called once where the disk takes no more: the run itself goes on."""
+
+    def __init__(self, path: Location, resumed_outer: int | None, warn: Callable[[str], None], overwrite: bool = True):
+        if resumed_outer is not None and path.is_file():
+            events = [e for e in read_trace(path, cut_short=True) if _is_before(e, resumed_outer)]
+            # replaced whole: a kill in between loses nothing
+            with written_text(path) as file:
+                file.write("".join([json.dumps(event) + "\n" for event in events]))
+        self.lines = JsonLines(path, warn, overwrite, going_on=resumed_outer is not None)
+
+    def write(self, event: RunEvent) -> None:
+        if event["event"] not in UNTRACED:
+            self.lines.write(event)
+
+    def close(self) -> None:
+        self.lines.close()
+
+
+def read_trace(path: Location, cut_short: bool = False) -> list[dict]:
+    """The events of a trace; InputError where a line is not one.  cut_short: a last line without an end is left out."""
+    events = []
+    with open_input(path) as file:
+        for number, line in enumerate(file, 1):
+            if cut_short and not line.endswith(b"\n"):
+                break
+            try:
+                event = json.loads(line)
+                event["event"]
+            except (ValueError, TypeError, KeyError, RecursionError):
+                raise InputError(
+                    f"{path}:{number}: is not a line of a trace; name one that {option('log')} wrote"
+                ) from None
+            events.append(event)
+    return events
+
+
+def _is_before(event: dict, outer: int) -> bool:
+    """A run that is resumed in this outer iteration has the event behind it."""
+    kept = event["event"] in ("start", "resume") or event.get("outer", 0) < outer
+    return kept and event["event"] != "end"

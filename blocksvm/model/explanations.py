@@ -1,20 +1,18 @@
-"""Explanations by the features' names: the largest contributions w_j x_j to a row's decision value, and the largest
-weights of a model."""
+"""The largest contributions w_j x_j to a row's decision value, and the largest weights of a model, by names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option, printable
 from blocksvm.base.memory import Budget
-from blocksvm.base.vectors import together
 from blocksvm.files.paths import Location
 from blocksvm.kernels.rows import Entries
-from blocksvm.model.contribution_kernels import largest_contributions
 from blocksvm.model.model_file import load_model
 from blocksvm.store.arrays import read_array, read_names, read_text, require_length
 from blocksvm.store.descriptions import ModelMeta
@@ -39,8 +37,7 @@ class Contributions(NamedTuple):
 
 
 def contributions_wanted(n: int | None, description: ModelMeta, path: str | Location) -> int:
-    """n, or 0 where there are to be none; InputError for a wrong number, and where the model's decision values are no
-    sums of contributions."""
+    """n, or 0 for None; InputError for a wrong number, and where decision values are no sums of contributions."""
     if n is None:
         return 0
     if not 1 <= n <= MOST:
@@ -57,9 +54,23 @@ def contributions_wanted(n: int | None, description: ModelMeta, path: str | Loca
     return n
 
 
+def largest_contributions(entries: Entries, w: np.ndarray, classes: np.ndarray, n: int) -> Contributions:
+    """Of each plain row the n terms w_j x_j of its decision value that are largest in magnitude, the largest first, of
+    equals the first one in the row; those of 0 are left out.  w (k, d + 1); classes (m,): which vector is a row's."""
+    m = len(classes)
+    vectors = classes if len(w) > 1 else np.zeros(m, np.int64)
+    found = Contributions(np.full((m, n), -1), np.zeros((m, n)), w[vectors, -1])
+    for row, (start, stop) in enumerate(pairwise(entries.indptr.tolist())):
+        indices = entries.indices[start:stop]
+        terms = w[vectors[row], indices] * (1.0 if entries.values is None else entries.values[start:stop])
+        largest = np.argsort(-np.abs(terms), kind="stable")[:n]
+        largest = largest[terms[largest] != 0.0]
+        found.features[row, : len(largest)], found.values[row, : len(largest)] = indices[largest], terms[largest]
+    return found
+
+
 class Explainer:
-    """The n largest contributions of each row, and the names of the features of a model or store, in memory; ids of
-    those without."""
+    """The names of the features of a model or store, in memory, and ids of those without; n: contributions of a row."""
 
     def __init__(self, n: int, path: str | Location, budget: Budget):
         self.n = n
@@ -72,17 +83,6 @@ class Explainer:
             if n_bytes:
                 require_length(features, "name_ends", d)
                 self.text, self.bounds = read_text(features, 0, d)
-
-    def contributions(self, entries: Entries, classes: np.ndarray, w: np.ndarray) -> Contributions:
-        """Of rows; classes (m,): which of the vectors w (k, d + 1), side by
-        side where there are several, is each row's."""
-        columns = together(w)
-        flat, width = (w[0], 1) if columns is None else (columns.reshape(-1), columns.shape[1])
-        vectors = classes if len(w) > 1 else np.zeros(len(classes), np.int64)
-        out = Contributions.empty(len(classes), self.n)
-        out.bias[:] = w[vectors, -1]
-        largest_contributions(entries, flat, width, vectors, out.features, out.values)
-        return out
 
     def columns(self, contributions: Contributions) -> Iterator[str]:
         """Of each row its contributions as 'name:contribution', the largest first, then the bias, between tabs."""

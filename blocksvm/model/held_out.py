@@ -1,10 +1,8 @@
-"""Scores of held-out rows while training: another store's rows, matched by feature id and label value; the accuracy,
-or of real targets the root of the mean squared error."""
+"""Scores of held-out rows while training: another store's rows, matched by feature id and label value."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -20,20 +18,9 @@ from blocksvm.sources.block import Arena
 from blocksvm.sources.source import Source, largest_chunk_bytes
 
 
-def held_out_figures(held_out: HeldOut | None, weights: Callable[[], np.ndarray], bias: float) -> dict:
-    """For a trace: valid_accuracy and valid_rmse, null where there is none."""
-    figures = {"valid_accuracy": None, "valid_rmse": None}
-    if held_out is not None:
-        figures["valid_rmse" if held_out.real else "valid_accuracy"] = held_out.score(weights(), bias)
-    return figures
-
-
 def stranger_note(held_out: Source, fingerprint: str, holdout_fingerprint: str | None) -> str:
     """The sentence on rows that were held out of another store than that which a model is trained on; ''.
-
-    fingerprint, holdout_fingerprint: of the training store, and of what was held out of it, as it says or its model.
-    Either may have been changed since they were split; a store or model of before does not say it.
-    """
+    fingerprint, holdout_fingerprint: of the training store, and of what was held out of it."""
     of = getattr(getattr(held_out, "meta", None), "training_fingerprint", "")
     its_states = {held_out.fingerprint, *(step.fingerprint for step in held_out.history())}
     if of in ("", fingerprint) or holdout_fingerprint in its_states:
@@ -51,8 +38,7 @@ class HeldOut:
     def __init__(self, source: Source, labels: Labels | None, solver: Solver, budget: Budget, sets: bool = False):
         if solver.predicts_rows:
             raise InputError(f"{option('valid')}: {solver.name} learns rows without labels here; leave it out")
-        n_vectors, self.ranks = solver.n_vectors, solver.ranks
-        self.real = labels is None
+        self.n_vectors, self.ranks, self.real = solver.n_vectors, solver.ranks, labels is None
         self.n_scored = source.n_samples - source.n_unlabelled
         self.member: np.ndarray | None = None
         if sets:
@@ -63,15 +49,20 @@ class HeldOut:
             self.member = membership([kind for kind, _ in source.label_counts], labels)
             labels = None
         elif labels is not None:
-            _require_some(source, labels)
+            counts = source.label_counts
+            if counts is None or not any(label in labels.values for label, _ in counts):
+                wanted = " or ".join(label_text(label) for label in (labels.negative, labels.positive))
+                raise InputError(
+                    f"{source.name}: has no row labelled {wanted}, as the training rows are; name a store of the same "
+                    "classes"
+                )
         if self.n_scored == 0:
             raise InputError(f"{source.name}: none of its rows has a label; name a store of rows that have one")
         self.source = source = source.reader(labels, self.real, packed=True)  # the same rows may be trained on
-        self.n_vectors = n_vectors
         self.arena_bytes = largest_chunk_bytes(source)
         # a chunk, the mapping, the weights, and while these are gathered the known positions and their weights
-        need = self.arena_bytes + piece_bytes(n_vectors) + source.working_bytes() + 120 * len(source.chunks)
-        need += (4 + 8 * width_of(n_vectors) + 1 + 4 + 8) * (source.n_features + 1)
+        need = self.arena_bytes + piece_bytes(self.n_vectors) + source.working_bytes() + 120 * len(source.chunks)
+        need += (4 + 8 * width_of(self.n_vectors) + 1 + 4 + 8) * (source.n_features + 1)
         budget.reserve("held-out rows", need)
         self.mapping = np.empty(0, np.int32)
 
@@ -87,8 +78,7 @@ class HeldOut:
         self.arena = Arena(self.arena_bytes)
 
     def score(self, w: np.ndarray, bias: float) -> float:
-        """Share of the labelled held-out rows whose label, or whole set of labels, is predicted, or the root of their
-        mean squared error; unseen features count nothing."""
+        """Share of labelled rows whose label, or whole set, is predicted, or the root of their mean squared error."""
         weights = side_by_side(self.n_vectors, self.source.n_features + 1)
         known = self.mapping >= 0
         for mine, theirs in zip(weights, w.reshape(self.n_vectors, -1), strict=True):
@@ -104,12 +94,3 @@ class HeldOut:
                 total += count_right(pieces, block.y, self.member, self.ranks)
         mean = total / self.n_scored
         return math.sqrt(mean) if self.real else mean
-
-
-def _require_some(source: Source, labels: Labels) -> None:
-    counts = source.label_counts
-    if counts is None or not any(label in labels.values for label, _ in counts):
-        wanted = " or ".join(label_text(label) for label in (labels.negative, labels.positive))
-        raise InputError(
-            f"{source.name}: has no row labelled {wanted}, as the training rows are; name a store of the same classes"
-        )

@@ -1,8 +1,7 @@
 """Measures of predictions against the rows' labels, added up piece by piece: their memory does not grow with the rows.
 
-Of each kind of labels a class: rows, how many were predicted; count(scores) adds consecutive rows (``scoring.Scores``);
-figures() are the measures by name, as far as they have a meaning, and sentences() lines of text on them, both empty
-where no row has a label.
+Of each kind of labels a class: count(scores) adds consecutive rows (``scoring.Scores``); figures() are the measures by
+name, as far as they have a meaning, and sentences() lines of text on them, both empty where no row has a label.
 """
 
 from __future__ import annotations
@@ -38,18 +37,12 @@ def merge(mine: Any, others: Any) -> None:
         mine.join(others.with_target, others.mean, others.scatter)
     for name, theirs in vars(others).items():
         own = getattr(mine, name)
-        if name in SETTLED:
-            continue
         if own is None or theirs is None:
             setattr(mine, name, None)
-        elif isinstance(theirs, set):
-            own |= theirs
-        elif isinstance(theirs, dict):
-            own.update({key: own[key] + number for key, number in theirs.items()})
-        elif isinstance(theirs, (int, float, np.ndarray)):
-            setattr(mine, name, own + theirs)
-        else:
+        elif isinstance(own, RankCurve | Probabilities):
             merge(own, theirs)
+        elif name not in SETTLED:
+            setattr(mine, name, own | theirs if isinstance(own, set) else own + theirs)
 
 
 def measures_of(model: Model, link: Callable | None, budget: Budget) -> Measures:
@@ -173,10 +166,6 @@ class Probabilities:
     def figures(self) -> dict[str, float]:
         return {"log_loss": self.log_loss / self.rows, "brier": self.brier / self.rows} if self.rows else {}
 
-    def sentences(self) -> list[str]:
-        figures = self.figures()
-        return [f"log-loss {figures['log_loss']:.6f}, Brier score {figures['brier']:.6f}"] if figures else []
-
 
 class ByClass:
     """Counts (k,) of decisions by class: the right ones, those for it, and those where it is true."""
@@ -192,10 +181,9 @@ class ByClass:
 
 
 class ClassMeasures(ByClass):
-    """Of predicted classes: accuracy, balanced accuracy, precision, recall and F1 of each class; of two classes also
-    the area under the ROC curve (where ``ranked``); and what ``link``, which makes probabilities of decision values, is
-    worth.  labels: those that the model knows; a row with any other label counts as wrong.  costs: with which the model
-    was trained; with them the mean cost of the predictions for rows with known labels."""
+    """Of predicted classes: accuracy, balanced accuracy, precision, recall and F1 of each class; of two classes, where
+    ``ranked``, the area under the ROC curve; what the probabilities of ``link`` are worth; and, with the costs of the
+    training, the mean cost for rows with known labels.  A row with a label that the model does not know is wrong."""
 
     def __init__(self, labels: tuple, link=None, ranked: bool = True, costs: list | None = None):
         self.labels = Labels(tuple(labels))
@@ -224,18 +212,11 @@ class ClassMeasures(ByClass):
             self.cost += float(self.costs[positions, scores.classes[known]].sum())
         if others.any() and len(self.other_labels) <= SHOWN:
             self.other_labels.update(list(dict.fromkeys(scores.labels[others].tolist()))[: SHOWN + 1])
-        if self.labels.binary and scores.values is not None:
-            values, positive = scores.values[known], positions == 1
-            if self.curve is not None:
-                self.curve.count(values, positive)
-            if self.probabilities is not None:
-                self.probabilities.count(self.link(values), positions)
-        elif self.probabilities is not None and scores.values is not None:
-            self.probabilities.count(self.link(scores.values[known]), positions)
-
-    @property
-    def mean_cost(self) -> float:
-        return self.cost / (self.labelled - self.others)
+        values = None if scores.values is None else scores.values[known]
+        if values is not None and self.curve is not None:
+            self.curve.count(values, positions == 1)
+        if values is not None and self.probabilities is not None:
+            self.probabilities.count(self.link(values), positions)
 
     def figures(self) -> dict[str, float]:
         if self.labelled <= self.others:
@@ -243,7 +224,7 @@ class ClassMeasures(ByClass):
         _, recall, f1 = self.by_class()
         figures = {"accuracy": int(self.right.sum()) / self.labelled, "balanced_accuracy": float(np.nanmean(recall)),
                  "macro_f1": float(np.nanmean(f1))}  # fmt: skip
-        figures |= {} if self.costs is None else {"mean_cost": self.mean_cost}
+        figures |= {} if self.costs is None else {"mean_cost": self.cost / (self.labelled - self.others)}
         area = self.curve.area() if self.curve is not None else None
         figures |= {} if area is None else {"roc_auc": area[0]}
         return figures | ({} if self.probabilities is None else self.probabilities.figures())
@@ -260,21 +241,18 @@ class ClassMeasures(ByClass):
                 f"labelled rows have a label ({other}) that is not one of the model's ({known})"
                 f"{'' if self.others == self.labelled else '; they count as wrong'}"
             )
-        if self.labelled > self.others:
-            lines += self._more()
-        return lines
-
-    def _more(self) -> list[str]:
-        precision, recall, f1 = self.by_class()
-        line = f"balanced accuracy {np.nanmean(recall):.6f}, macro F1 {np.nanmean(f1):.6f}"
+        if self.labelled <= self.others:
+            return lines
+        figures = self.figures()
+        line = f"balanced accuracy {figures['balanced_accuracy']:.6f}, macro F1 {figures['macro_f1']:.6f}"
         area = self.curve.area() if self.curve is not None else None
         if area is not None:
             line += f", ROC AUC {area[0]:.6f}"
             line += f" (within {area[1]:.1g})" if area[1] > RANK_ERROR else ""
-        line += "" if self.costs is None else f", mean cost {self.mean_cost:.6f}"
-        lines = [line, *by_label(self.labels.values, precision, recall, f1, self.true)]
-        if self.probabilities is not None:
-            lines += self.probabilities.sentences()
+        line += "" if self.costs is None else f", mean cost {figures['mean_cost']:.6f}"
+        lines += [line, *by_label(self.labels.values, *self.by_class(), self.true)]
+        if "log_loss" in figures:
+            lines.append(f"log-loss {figures['log_loss']:.6f}, Brier score {figures['brier']:.6f}")
         return lines
 
 
@@ -288,15 +266,13 @@ class SetMeasures(ByClass):
     (recall at n, over the rows with a label).  ranks: the values tell no more than this order."""
 
     def __init__(self, labels: tuple, ranks: bool = False):
-        self.labels = tuple(labels)
-        self.ranks = ranks
-        self.perfect = self.first_wrong = 0
-        self.ranking_loss = 0.0
-        self.tops = [n for n in TOPS if n <= len(labels)]
-        self.in_top, self.recalled, self.with_label = {n: 0 for n in self.tops}, {n: 0.0 for n in self.tops}, 0
-        self.position = {label: c for c, label in enumerate(self.labels)}
         super().__init__(len(labels))
-        self.rows = self.labelled = self.exact = self.unknown = 0
+        self.labels, self.ranks = tuple(labels), ranks
+        self.position = {label: c for c, label in enumerate(self.labels)}
+        self.tops = [n for n in TOPS if n <= len(labels)]
+        self.in_top, self.recalled = np.zeros(len(self.tops), np.int64), np.zeros(len(self.tops))
+        self.rows = self.labelled = self.exact = self.unknown = self.perfect = self.first_wrong = self.with_label = 0
+        self.ranking_loss = 0.0
 
     def count(self, scores) -> None:
         self.rows += len(scores.labels)
@@ -306,13 +282,25 @@ class SetMeasures(ByClass):
         true = np.zeros((len(there), len(self.labels)), bool)
         others = np.zeros(len(there), np.int64)
         for row, (_, row_labels) in enumerate(there):
-            known = [self.position[label] for label in row_labels if label in self.position]
-            true[row, known] = True
-            others[row] = len(row_labels) - len(known)
-        values = scores.values[[i for i, _ in there]]
-        predicted = sets_of(values, self.ranks)
-        self._count_order(values, true)
-        self._count_tops(values.copy(), true, true.sum(axis=1) + others)
+            positions = [self.position[label] for label in row_labels if label in self.position]
+            true[row, positions] = True
+            others[row] = len(row_labels) - len(positions)
+        values = scores.values[[i for i, _ in there]]  # a copy
+        predicted, known, rows = sets_of(values, self.ranks), true.sum(axis=1), np.arange(len(true))
+        wrong = misordered(values, true)
+        self.perfect += int((wrong == 0).sum())
+        self.ranking_loss += float((wrong / np.maximum(1, known * (true.shape[1] - known))).sum())
+        self.first_wrong += int(np.count_nonzero(~true[rows, values.argmax(axis=1)] & (known > 0)))
+        size, hits = known + others, np.zeros(len(true), np.int64)
+        some = size > 0
+        self.with_label += int(np.count_nonzero(some))
+        for n in range(1, self.tops[-1] + 1):
+            best = values.argmax(axis=1)
+            hits += true[rows, best]
+            values[rows, best] = -np.inf
+            if n in self.tops:
+                self.in_top[self.tops.index(n)] += hits.sum()
+                self.recalled[self.tops.index(n)] += (hits[some] / size[some]).sum()
         self.labelled += len(there)
         self.unknown += int(others.sum())
         self.exact += int(((predicted == true).all(axis=1) & (others == 0)).sum())
@@ -320,39 +308,19 @@ class SetMeasures(ByClass):
         self.predicted += predicted.sum(axis=0)
         self.true += true.sum(axis=0)
 
-    def _count_order(self, values: np.ndarray, true: np.ndarray) -> None:
-        wrong, size = misordered(values, true), true.sum(axis=1)
-        self.perfect += int((wrong == 0).sum())
-        self.ranking_loss += float((wrong / np.maximum(1, size * (true.shape[1] - size))).sum())
-        self.first_wrong += int(np.count_nonzero(~true[np.arange(len(true)), values.argmax(axis=1)] & (size > 0)))
-
-    def _count_tops(self, values: np.ndarray, true: np.ndarray, size: np.ndarray) -> None:
-        """size (n,): of the rows' sets; the values are overwritten."""
-        rows, hits, some = np.arange(len(true)), np.zeros(len(true), np.int64), size > 0
-        self.with_label += int(np.count_nonzero(some))
-        for n in range(1, self.tops[-1] + 1):
-            best = values.argmax(axis=1)
-            hits += true[rows, best]
-            values[rows, best] = -np.inf
-            if n in self.tops:
-                self.in_top[n] += int(hits.sum())
-                self.recalled[n] += float((hits[some] / size[some]).sum())
-
     def figures(self) -> dict[str, float]:
         if not self.labelled:
             return {}
-        right, wrong = int(self.right.sum()), int((self.predicted + self.true - 2 * self.right).sum()) + self.unknown
-        n_predicted, there = int(self.predicted.sum()), int(self.true.sum()) + self.unknown
-        f1 = self.by_class()[2]
-        met = f1[~np.isnan(f1)]
-        n = self.labelled
-        figures = {"exact": self.exact / n, "hamming_loss": wrong / (n * len(self.labels))}
-        figures |= {"micro_f1": 2.0 * right / (n_predicted + there)} if n_predicted + there else {}
+        right, n, f1 = int(self.right.sum()), self.labelled, self.by_class()[2]
+        decided, met = int((self.predicted + self.true).sum()) + self.unknown, f1[~np.isnan(f1)]
+        figures = {"exact": self.exact / n, "hamming_loss": (decided - 2 * right) / (n * len(self.labels))}
+        figures |= {"micro_f1": 2.0 * right / decided} if decided else {}
         figures |= {"macro_f1": float(met.mean())} if len(met) else {}
         ranked = {"perfect_rankings": self.perfect, "ranking_loss": self.ranking_loss, "one_error": self.first_wrong}
         figures |= {name: value / n for name, value in ranked.items()}
-        figures |= {f"precision_at_{top}": self.in_top[top] / (top * n) for top in self.tops}
-        return figures | {f"recall_at_{top}": self.recalled[top] / max(1, self.with_label) for top in self.tops}
+        in_top, recalled = self.in_top.tolist(), (self.recalled / max(1, self.with_label)).tolist()
+        figures |= {f"precision_at_{top}": hits / (top * n) for top, hits in zip(self.tops, in_top, strict=True)}
+        return figures | {f"recall_at_{top}": share for top, share in zip(self.tops, recalled, strict=True)}
 
     def sentences(self) -> list[str]:
         figures = self.figures()

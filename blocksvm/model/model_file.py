@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -37,16 +37,22 @@ from blocksvm.formats.weighing import FeatureFactors
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.kernels.rows import Entries
 from blocksvm.losses import check_loss
-from blocksvm.model.decision_values import decision_pieces, sets_of
-from blocksvm.model.feature_names import NamedRows, all_names, names_in, names_of, write_feature_names
-from blocksvm.model.probabilities import link_of
-from blocksvm.model.solver_state import Piecewise, whole, write_state
+from blocksvm.model.decision_values import decision_pieces, labels_predicted, link_of
 from blocksvm.model.sparse_weights import Kept, WeightsByFeature, kept_in, read_sparse, write_sparse
 from blocksvm.problems.expansion import Expansion, Support
 from blocksvm.sources.matrix import plain_array, rows_to_score
-from blocksvm.store.arrays import read_array, read_factors, read_range, require_length, write_array, write_arrays
+from blocksvm.store.arrays import (
+    ENDS,
+    read_array,
+    read_factors,
+    read_names,
+    read_range,
+    require_length,
+    write_array,
+    write_arrays,
+)
 from blocksvm.store.creation import create_hdf5
-from blocksvm.store.descriptions import KernelMeta, ModelMeta
+from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import create_group, damage_named, group, has, open_hdf5, read_meta, write_meta
 from blocksvm.store.recipe import Recipe, recipe_of
 
@@ -54,6 +60,38 @@ INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
 SMALL_IDS = 8  # times as many as there are: marking them takes no more memory than sorting
 IMPORTED = "imported"  # the status of a model of another program
+
+
+@dataclass(frozen=True)
+class Piecewise:
+    """An array that is made piece by piece: ``length`` elements of ``dtype``, ``piece(start, stop)`` gives some."""
+
+    length: int
+    dtype: np.dtype
+    piece: Callable[[int, int], np.ndarray]
+
+
+def whole(array: np.ndarray) -> Piecewise:
+    """An array in memory; of two dimensions as one row after the other, wherever they lie."""
+    if array.flags.c_contiguous:
+        flat = array.reshape(-1)
+        return Piecewise(len(flat), flat.dtype, lambda start, stop: flat[start:stop])
+    width = array.shape[1]
+
+    def piece(start: int, stop: int) -> np.ndarray:
+        rows = range(start // width, -(-stop // width))
+        return np.concatenate([array[r, max(0, start - r * width) : stop - r * width] for r in rows])
+
+    return Piecewise(array.size, array.dtype, piece)
+
+
+def write_state(file, spaces: Mapping[str, Mapping[str, Piecewise]]) -> None:
+    """Write {name space: {array: its pieces}}."""
+    state = create_group(file, "state")
+    for space, arrays in spaces.items():
+        arrays_group = create_group(state, space)
+        for name, array in arrays.items():
+            write_array(arrays_group, name, array.length, array.dtype, array.piece)
 
 
 def save_model(path: Location, feature_ids: Callable[[int, int], np.ndarray], weights: Piecewise | Kept,
@@ -100,17 +138,27 @@ def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
     return ids if bits is None else hash_ids(ids, bits)
 
 
-def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False, ranks: bool = False) -> np.ndarray:
-    """Labels (n,) for decision values (n,) of two classes or (n, k) of more; without labels the values themselves.
-    sets: (n,) objects, the tuples of the labels that ``sets_of`` predicts."""
-    if not labels:
-        return values
-    if sets:
-        tuples = np.empty(len(values), dtype=object)
-        tuples[:] = [tuple(labels[c] for c in np.flatnonzero(row).tolist()) for row in sets_of(values, ranks)]
-        return tuples
-    chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0.0).astype(np.int64)
-    return np.array(labels)[chosen]
+@contextmanager
+def names_of(rows: tuple[str | Location, str] | None) -> Iterator[h5py.Group | None]:
+    """The group of a store's file, which may be closed, that has its features' names; None where there are none now.
+    rows: its path and fingerprint."""
+    if rows is None or not location(rows[0]).is_file():
+        yield None
+        return
+    with open_hdf5(rows[0], "store") as file, damage_named(file):
+        yield group(file, "features") if read_meta(file).fingerprint == rows[1] else None
+
+
+def write_feature_names(features: h5py.Group, n_features: int, theirs: h5py.Group) -> None:
+    """Write a store's names into a model's group of features, as stores have them; further features have none."""
+    d, n_bytes = require_length(theirs, "name_ends", None), require_length(theirs, "names", None)
+
+    def ends_at(start: int, stop: int) -> np.ndarray:
+        ends = read_range(theirs, "name_ends", ENDS, min(start, d), min(stop, d))
+        return np.append(ends, np.full(stop - start - len(ends), n_bytes))
+
+    theirs.copy("names", features)
+    write_array(features, "name_ends", n_features, ENDS, ends_at)
 
 
 @dataclass(frozen=True)
@@ -123,7 +171,8 @@ class Model:
     same where rows have sets of k labels.  Of a model that keeps its weights one by one a scipy.sparse.csr_matrix of
     (k, d), k = 1 for two classes; ``dense`` is an array (k, d) in any case.  support: of a machine with a kernel, the
     rows that it stands on, whose indices are positions in feature_ids; the weights are then 0.  rows: those that a
-    model without a file was trained on; folder: of the file of one of a table or texts in memory, as long as this is.
+    model without a file was trained on, as ``names_of`` has them; folder: of the file of one of a table or texts in
+    memory, as long as this is.
 
         >>> model = blocksvm.load_model("model.h5")
         >>> model
@@ -140,7 +189,7 @@ class Model:
     labels: tuple
     meta: ModelMeta
     support: Support | None = None
-    rows: NamedRows | None = None
+    rows: tuple[str | Location, str] | None = None
     folder: Any = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -178,10 +227,15 @@ class Model:
     def feature_names(self) -> list[str] | None:
         """The names of the features, in the order of ``feature_ids``, '' for one without; None where the model's file,
         or the store that it was trained on, has none, or is another one now."""
-        if self.path or self.rows is None:
-            return names_in(self.path) if self.path else None
+        if self.path:
+            with open_hdf5(self.path, "model") as file, damage_named(file):
+                features = group(file, "features")
+                return read_names(features, 0, read_meta(file).n_features) if has(features, "names") else None
         with names_of(self.rows) as names:
-            return None if names is None else all_names(names, len(self.feature_ids))
+            if names is None:
+                return None
+            d = require_length(names, "name_ends", None)  # of a store's features; further ones have no names
+            return read_names(names, 0, d) + [""] * (len(self.feature_ids) - d)
 
     def decision_function(self, X) -> np.ndarray:
         """<w, x> + intercept for the rows of a matrix whose columns are feature ids (scipy sparse, dense, lists: what
@@ -233,8 +287,7 @@ class Model:
         return np.empty((0, self.meta.n_vectors) if self.meta.n_vectors > 1 else 0)
 
     def _in_memory(self, X) -> tuple | None:
-        """Texts or a table in memory as ``inputs_given`` has them, and the settings by which they are read; None where
-        X is a matrix."""
+        """Texts or a table as ``inputs_given`` has them, and the settings by which they are read; None for a matrix."""
         recipe, texts = self.recipe, texts_of(X)
         textual = is_text(recipe.format, recipe.options)
         if not self.path or not (textual or is_table(recipe.format)):
@@ -318,18 +371,6 @@ def require_scores(meta: ModelMeta, name: str | Location) -> None:
         raise InputError(f"{name}: has learned rows without labels, and predicts none; learn from rows with labels")
 
 
-def describe_scoring(path: str | Location) -> ModelMeta:
-    """The description of a model that predicts."""
-    meta = describe_model(path)
-    require_scores(meta, path)
-    return meta
-
-
-def model_fingerprint(path: str | Location) -> str:
-    """Equal only for models with equal weights of equal features."""
-    return describe_model(path).content
-
-
 def model_feature_ids(path: str | Location) -> np.ndarray:
     """The ids (d,) int64 of a model's features, in the order of its state."""
     with open_hdf5(path, "model") as file, damage_named(file):
@@ -410,25 +451,9 @@ def read_support(file, meta: ModelMeta) -> Support | None:
     return support
 
 
-def describe_support(support: Support) -> dict:
-    """Their part of the model's description."""
-    return support.kernel | {"n_support": len(support.norms), "n_nonzeros": len(support.indices)}
-
-
-def support_bytes(kernel: KernelMeta | None, n_columns: int) -> int:
-    """Memory for a model's support vectors, read and in columns of so many features."""
-    if kernel is None:
-        return 0
-    return 40 * kernel.n_nonzeros + 48 * kernel.n_support + 8 * (n_columns + 2)
-
-
-FACTOR_BYTES = 8  # a feature
-
-
 def factors_of_source(source, n_features: int) -> np.ndarray | None:
-    """Factors (n_features,) of the features of a source, of a store from its file, which it may have closed; those
-    of an initial model alone have 1.  None where its values were not multiplied.  InputError where the file
-    is gone or is another one."""
+    """Factors (n_features,) of a source's features, from its file, which may be closed, and 1 of further ones; None
+    where its values were not multiplied.  InputError where the file is gone or is another one."""
     factor = recipe_of(source).factor
     if not factor:
         return None

@@ -33,20 +33,18 @@ from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit
 from blocksvm.kernels.rows import Entries
 from blocksvm.model.decision_values import classes_of, decision_pieces, piece_bytes, rows_of_piece
-from blocksvm.model.explanations import Contributions, Explainer, contributions_wanted
+from blocksvm.model.explanations import Contributions, Explainer, contributions_wanted, largest_contributions
 from blocksvm.model.held_out import stranger_note
 from blocksvm.model.model_file import (
-    FACTOR_BYTES,
-    describe_scoring,
+    describe_model,
     factors_of_model,
     hashed,
     load_model,
-    support_bytes,
+    require_scores,
 )
 from blocksvm.model.sparse_weights import BY_FEATURE_BYTES, ENTRY_BYTES
 from blocksvm.sources.block import INDEX_BYTES, Arena
 from blocksvm.sources.source import largest_chunk_bytes
-from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import MAKERS, open_hdf5, text_attribute
 from blocksvm.store.reader import Store
 
@@ -75,8 +73,7 @@ class Scores:
 
 class ScoredRows(NamedTuple):
     """Rows of a store's chunk (m,), in its order: their source numbers, labels as the store has them, the classes
-    predicted, decision values (m, k) and contributions, where these are wanted; how many entries they have, and how
-    many of these are of features that the model does not know."""
+    predicted, decision values (m, k) and contributions, where wanted; their entries, and those of unknown features."""
 
     source: np.ndarray
     label: np.ndarray
@@ -92,12 +89,9 @@ ScoreChunks = Callable[[Sequence[int], int, int, Callable[[ScoredRows], None]], 
 Sharing = Callable[[Store], AbstractContextManager[ScoreChunks]]
 
 
-Explained = Iterator[tuple[slice, np.ndarray, Contributions | None]]  # rows, decision values (k, m), contributions
-
-
 class Coverage:
-    """Counts of the rows that a model scored: entries, those of features that it does not know, and rows with a label;
-    notes: sentences on what was left out."""
+    """Of the rows that a model scored: entries, those of features that it does not know, rows with a label, and notes
+    on what was left out."""
 
     def __init__(self, model):
         self.model = model
@@ -126,17 +120,14 @@ class Coverage:
 
 
 class Scorer:
-    """What is had of a model to score rows: its description, then its weights by its own features, of which one more
-    stands for all that it does not know.
-
-    explain: number of contributions of each row.  empty: lines of the text without a row, blank ones and comments, once
-    it is read; a store has none.
-    """
+    """A model's description, then its weights by its own features, of which one more stands for all that it does not
+    know.  explain: number of contributions of each row; empty: lines of text without a row, once it is read."""
 
     empty = 0
 
     def __init__(self, model: str | Path, memory: int, explain: int | None):
-        self.path, self.description = model, describe_scoring(model)
+        self.path, self.description = model, describe_model(model)
+        require_scores(self.description, model)
         self.budget = Budget(memory)
         self.note = ""
         self.n_explained = contributions_wanted(explain, self.description, model)
@@ -145,14 +136,18 @@ class Scorer:
         raise NotImplementedError
 
     def _load(self, named_by: str | Path | Location) -> IdIndex:
-        """Load the model, as far as the budget has room for it; the positions of its ids.  named_by: the file by whose
-        features contributions are told."""
+        """Load the model; the positions of its ids.  named_by: the file by whose features contributions are told."""
         description = self.description
-        d = description.n_features
+        d, k = description.n_features, description.n_vectors
         self.explainer = Explainer(self.n_explained, named_by, self.budget) if self.n_explained else None
-        need, more = weight_bytes(description)
-        need += IdIndex.n_bytes(d) + support_bytes(description.kernel, d)
-        need += FACTOR_BYTES * d * bool(description.text.factor)
+        # weights by features and one more, and those in the file, of which they are made
+        need, more = 8 * width_of(k) * (d + 2), 8 * k * (d + 1)
+        if description.sparse is not None:
+            n = description.sparse.n_weights
+            need, more = BY_FEATURE_BYTES * n + 8 * (d + k), ENTRY_BYTES * n + 16 * (d + k)
+        need += IdIndex.n_bytes(d) + 8 * d * bool(description.text.factor)
+        if (kernel := description.kernel) is not None:  # support vectors, read and in columns of so many features
+            need += 40 * kernel.n_nonzeros + 48 * kernel.n_support + 8 * (d + 2)
         self.budget.require("the model", need + more + 8 * d)
         self.budget.take("the model", need)
         loaded = load_model(self.path)
@@ -163,11 +158,12 @@ class Scorer:
         self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
         return index
 
-    def _values(self, entries: Entries) -> Explained:
+    def _values(self, entries: Entries) -> Iterator[tuple[slice, np.ndarray, Contributions | None]]:
+        """(rows, their decision values (k, m), and contributions)"""
         explainer = self.explainer
         for rows, values in decision_pieces(entries, self.w, 1.0, self.completion, 2 * self.n_explained):
-            largest = explainer and explainer.contributions(entries.of_rows(rows), classes_of(values), self.w)
-            yield rows, values, largest
+            of_rows = entries.of_rows(rows)
+            yield rows, values, explainer and largest_contributions(of_rows, self.w, classes_of(values), explainer.n)
 
 
 class TextScorer(Scorer):
@@ -208,8 +204,7 @@ class TextScorer(Scorer):
         self.factors = factors_of_model(model, self.index.find) if self.recipe.factor else None
 
     def scores(self, inputs: list[str] | None = None) -> Iterator[Scores]:
-        """Scores piece by piece, of all inputs, or of some of them, of which there is one piece at least, be it of no
-        rows; InputError with file and line for bad text."""
+        """Scores piece by piece, of all inputs, or of some of them, of which there is one piece at least."""
         rows, kept, counter = 0, None, self.counter
         pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="blocksvm-predict")
         with inputs_of(inputs or self.inputs, self.recipe, likely=self.likely) as text, pool:
@@ -276,10 +271,9 @@ class TextScorer(Scorer):
 class StoreScorer(Scorer):
     """Scores a store's rows in the order of their source.
 
-    Rows lie shuffled in a store; where what is wanted of all rows (their classes, or all their decision values) does
-    not fit in memory, it is read once for each range of source numbers that does.  with_values: whether decision
-    values are wanted, too; n_jobs: threads that decode chunks and score their rows; explain: number of contributions of
-    each row.
+    Rows lie shuffled in a store; where what is wanted of all rows does not fit in memory, it is read once for each
+    range of source numbers that does.  with_values: whether decision values are wanted beside classes; n_jobs: threads
+    that decode chunks and score their rows.
     """
 
     def __init__(self, model: str | Path, path: str | Location, memory: int, with_values: bool = True,
@@ -292,10 +286,16 @@ class StoreScorer(Scorer):
         self.row_bytes += 16 * n_explained + 8 * (n_explained > 0)
         with Store(path) as store:
             self.budget.reserve("the store's features", INDEX_BYTES * store.n_features)
-            bits, index = check_hashes(description, store), self._load(path)
+            bits, of_model = store.meta.recipe.bits, description.text.bits
+            if bits != of_model and (bits is not None or description.kernel is not None):
+                split, text = (
+                    f"without {option('bits')}" if n is None else f"with {option('bits', n)}" for n in (bits, of_model)
+                )
+                raise InputError(f"{store.name}: was split {split}, the model's text {text}; split it likewise")
+            index = self._load(path)
             self.positions = np.empty(store.n_features, np.int32)
             for start, ids in store.feature_id_pieces():
-                found = index.find(ids if bits is not None else hashed(ids, description.text.bits))
+                found = index.find(ids if bits is not None else hashed(ids, of_model))
                 self.positions[start : start + len(ids)] = np.where(found < 0, description.n_features, found)
             if n_explained:  # by the store's features, of which the model may know several by one hash
                 self.budget.reserve("weights by the store's features", 16 * width_of(k) * (store.n_features + 1))
@@ -345,12 +345,12 @@ class StoreScorer(Scorer):
 
             def score_chunks(chunks: Sequence[int], low: int, high: int, take: Callable[[ScoredRows], None]) -> None:
                 def score(chunk: int) -> None:
-                    reader, arena = readers.get()
+                    reader_and_arena = readers.get()
                     try:
-                        for rows in self._scored(reader, arena, chunk, low, high):
+                        for rows in self._scored(*reader_and_arena, chunk, low, high):
                             take(rows)
                     finally:
-                        readers.put((reader, arena))
+                        readers.put(reader_and_arena)
 
                 for _ in ordered_map(pool, score, chunks, self.n_jobs):
                     pass
@@ -389,7 +389,6 @@ class StoreScorer(Scorer):
         explained = Contributions.empty(len(sources) if n else 0, n)
 
         def take(rows: ScoredRows) -> None:
-            """Each row to its place, which no other has."""
             self.coverage.count(rows.n_entries, rows.n_unknown)
             targets = np.searchsorted(sources, rows.source)
             labels[targets], classes[targets] = rows.label, rows.classes
@@ -450,26 +449,6 @@ def is_store(name: str) -> bool:
     if kind != "store":
         raise InputError(f"{name}: is a {kind}, and rows are predicted; give text, or a store")
     return True
-
-
-def weight_bytes(description: ModelMeta) -> tuple[int, int]:
-    """Memory for a model's weights by its features and one more, and for those in the file, of which they are made."""
-    d, k = description.n_features, description.n_vectors
-    if description.sparse is not None:
-        n = description.sparse.n_weights
-        return BY_FEATURE_BYTES * n + 8 * (d + k), ENTRY_BYTES * n + 16 * (d + k)
-    return 8 * width_of(k) * (d + 2), 8 * k * (d + 1)
-
-
-def check_hashes(description: ModelMeta, store: Store) -> int | None:
-    """The bits that a store's ids are hashed to; InputError where they are hashed otherwise than the model's."""
-    bits, of_model = store.meta.recipe.bits, description.text.bits
-    if bits != of_model and (bits is not None or description.kernel is not None):
-        split, text = (
-            f"without {option('bits')}" if n is None else f"with {option('bits', n)}" for n in (bits, of_model)
-        )
-        raise InputError(f"{store.name}: was split {split}, the model's text {text}; split it likewise")
-    return bits
 
 
 def _sources_between(store: Store, low: int, high: int) -> np.ndarray:

@@ -1,8 +1,7 @@
 """Scores beside the rows: of each file of a corpus one of the same kind, with the columns that are kept and each row's
 label, score and probability, of all rows or of those that a condition selects.
 
-The files are taken one after the other, pieces of each in parallel.  Each takes its name when it is whole, and stands
-then in the folder's list, so that a run that was killed goes on with the next one.
+Each file takes its name when it is whole, and stands then in the folder's list: a run that was killed goes on after it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import operator
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain, repeat
@@ -38,8 +37,8 @@ from blocksvm.formats.file_reader import damage_named, fingerprint_of
 from blocksvm.formats.json_lines import under
 from blocksvm.formats.table_rows import array_of, strings
 from blocksvm.formats.text.row_labels import label_of
+from blocksvm.model.decision_values import Link
 from blocksvm.model.measures import Measures
-from blocksvm.model.probabilities import Link
 from blocksvm.model.scoring import Scores, TextScorer
 
 LIST = "_blocksvm.json"  # of the files that are whole
@@ -91,8 +90,7 @@ class Results:
         return self.texts.index(text)
 
     def _conditions(self, text: str) -> Iterator[tuple[str, Callable, float]]:
-        """(column, comparison, value) of each part of 'label == spam and probability >= 0.9', where a label may stand
-        in quotes; InputError where it is none."""
+        """(column, comparison, value) of each part of 'label == "spam" and score > 1'; InputError for others."""
         at = 0
         while at < len(text) or not at:
             match = CONDITION.match(text, at)
@@ -132,10 +130,8 @@ class Results:
         return columns, selected
 
     def table(self, columns: Mapping[str, np.ndarray]) -> dict[str, pa.Array]:
-        if self.labels and isinstance(self.labels[0], str):
-            labels: pa.Array = strings([label.encode() for label in self.labels])
-        else:
-            labels = array_of(np.array(self.labels))
+        words = len(self.labels) > 0 and isinstance(self.labels[0], str)
+        labels = strings([one.encode() for one in self.labels]) if words else array_of(np.array(self.labels))
         return {
             name: labels.take(array_of(column)) if name.startswith("label") else array_of(column)
             for name, column in columns.items()
@@ -157,8 +153,7 @@ def own_names(names: Collection[str], results: Collection[str]) -> dict[str, str
 class ScoreFile:
     """A file of rows' results.  unseen: keys of the columns to be kept that no row had."""
 
-    def __init__(self) -> None:
-        self.unseen: set[str] = set()
+    unseen: Collection[str] = ()
 
     def write(self, kept: pa.RecordBatch | None, results: dict[str, pa.Array]) -> None:
         """Of some rows what is kept, and their results by column."""
@@ -172,7 +167,6 @@ class TableFile(ScoreFile):
     """A file of a table: rows are kept until they make a row group; open_writer(schema) begins it."""
 
     def __init__(self, open_writer: Callable[[pa.Schema], Any], most_bytes: int):
-        super().__init__()
         self.open_writer, self.most_bytes = open_writer, most_bytes
         self.parts: list[pa.RecordBatch] = []
         self.rows = self.n_bytes = 0
@@ -205,9 +199,8 @@ class JsonFile(ScoreFile):
     """A file of JSON lines: the kept keys as they were written, then the results."""
 
     def __init__(self, file: IO[bytes], keep: str | None):
-        super().__init__()
         self.file, self.keys = file, [] if keep is None else keep.split(",")
-        self.unseen = set(self.keys)
+        self.unseen: set[str] = set(self.keys)
         self.encode = msgspec.json.Encoder().encode
         self.strict = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -247,7 +240,6 @@ class LineFile(ScoreFile):
     """Lines as fastText's ``predict-prob`` writes them: each label, as __label__word, and its probability or score."""
 
     def __init__(self, file: IO[bytes]):
-        super().__init__()
         self.file = file
 
     def write(self, kept: None, results: dict[str, pa.Array]) -> None:
@@ -260,34 +252,10 @@ class LineFile(ScoreFile):
         self.file.write("".join([" ".join(row) + "\n" for row in zip(*words, strict=True)]).encode())
 
 
-@contextmanager
-def opened(path: Location, format_: str, keep: str | None, memory: int, overwrite: bool) -> Iterator[ScoreFile]:
-    """The file for results of rows of this format, which takes its name when the body ends well."""
-    with ExitStack() as stack:
-        file: Any = stack.enter_context(written_whole(path, overwrite))
-        if format_ not in ("parquet", "arrow") and (packer := PACKERS.get(os.path.splitext(path.name)[1])):
-            file = stack.enter_context(packer(file))
-        writers: dict[str, Callable[[pa.Schema], Any]] = {
-            "parquet": lambda schema: pa.parquet.ParquetWriter(file, schema, compression="zstd"),
-            "arrow": lambda schema: pa.ipc.new_file(file, schema),
-            "csv": lambda schema: pa.csv.CSVWriter(file, schema),
-            "tsv": lambda schema: pa.csv.CSVWriter(file, schema, write_options=pa.csv.WriteOptions(delimiter="\t")),
-        }
-        if format_ in writers:
-            rows = TableFile(writers[format_], memory // GROUP_PARTS)
-        else:
-            rows = JsonFile(file, keep) if format_ == "jsonl" else LineFile(file)
-        yield rows
-        rows.close()
-
-
 class Shards:
     """The files of scores in a folder; InputError for inputs of one name, and for files that another model made, or
-    with other settings, unless they may be replaced.
-
-    reading: the settings by which the inputs are read; done: inputs whose scores are there already, and which have not
-    changed since.
-    """
+    with other settings, unless they may be replaced.  reading: the settings by which the inputs are read; done: inputs
+    whose scores are there already, and which have not changed since."""
 
     def __init__(
         self, folder: str, inputs: list[str], model: str, wanted: Wanted, reading: Mapping, overwrite: bool = False
@@ -335,8 +303,7 @@ class Shards:
         return [status.st_size, status.st_mtime_ns]
 
     def files(self) -> Iterator[tuple[str, Location, bool]]:
-        """(input, its file of scores, whether that may be replaced) of each that is left; the file is whole when the
-        next one is asked for."""
+        """(input, its file of scores, whether that may be replaced) of each, whole when the next one is asked for."""
         for name, path in self.outputs.items():
             if name not in self.done:
                 state = self.states.get(name) or self._state(name)
@@ -362,12 +329,23 @@ class Shards:
 def written(
     scorer: TextScorer, name: str, path: Location, again: bool, results: Results, measures: Measures, notes: list[str]
 ) -> Iterator[int]:
-    """Write the scores of an input's rows, and count them; how many were selected, piece by piece.  notes: gains a
-    sentence on a key that no object had."""
-    memory = scorer.budget.total
+    """Write and count the scores of an input's rows; how many were selected, piece by piece; notes gains sentences."""
     pieces = scorer.scores([name])
-    first = next(pieces)
-    with opened(path, scorer.format, scorer.keep, memory, again) as file:
+    first, format_ = next(pieces), scorer.format
+    with written_whole(path, again) as whole, ExitStack() as stack:
+        out: Any = whole
+        if format_ not in ("parquet", "arrow") and (packer := PACKERS.get(os.path.splitext(path.name)[1])):
+            out = stack.enter_context(packer(whole))
+        writers: dict[str, Callable[[pa.Schema], Any]] = {
+            "parquet": lambda schema: pa.parquet.ParquetWriter(out, schema, compression="zstd"),
+            "arrow": lambda schema: pa.ipc.new_file(out, schema),
+            "csv": lambda schema: pa.csv.CSVWriter(out, schema),
+            "tsv": lambda schema: pa.csv.CSVWriter(out, schema, write_options=pa.csv.WriteOptions(delimiter="\t")),
+        }
+        if format_ in writers:
+            file: ScoreFile = TableFile(writers[format_], scorer.budget.total // GROUP_PARTS)
+        else:
+            file = JsonFile(out, scorer.keep) if format_ == "jsonl" else LineFile(out)
         for scores in chain([first], pieces):
             columns, selected = results.columns(scores)
             kept = scores.kept
@@ -377,5 +355,6 @@ def written(
             file.write(kept, results.table(columns))
             measures.count(scores)
             yield int(selected.sum())
+        file.close()
     for key in sorted(file.unseen):
         notes.append(f"{name}: no object has the key {key}, which {option('keep')} names")

@@ -1,62 +1,42 @@
 """The state of a solver in a file, in models and checkpoints alike: named arrays under the solver's name.
 
 /state/NAMESPACE/ARRAY     NAMESPACE is a solver's name, or "learner:" and an online learner's
+
+And what a run begins with: the end of another run, the whole state of a learner that goes on, a prior model's weights.
+Features are matched by id.  Those that only such a model knows are numbered after the source's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
+from blocksvm.base.errors import InputError, option, value_text
 from blocksvm.base.labels import listed
+from blocksvm.base.memory import Budget
+from blocksvm.base.settings import Settings
+from blocksvm.base.user_code import names_of
+from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.files.paths import Location, location
+from blocksvm.model.decision_values import Pieces, area_under_curve
+from blocksvm.model.model_file import describe_model, load_model, model_feature_ids, whole, write_state
+from blocksvm.online.methods import get_method
 from blocksvm.solvers.solver import SavedRun
 from blocksvm.sources.source import Source
-from blocksvm.store.arrays import read_pieces, require_length, verify_arrays, write_array
+from blocksvm.store.arrays import read_pieces, require_length, verify_arrays
 from blocksvm.store.creation import create_hdf5
-from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, typed
-from blocksvm.store.hdf5_files import create_group, damage_named, group, is_group, open_hdf5, read_meta, write_meta
+from blocksvm.store.descriptions import CheckpointMeta, MethodMeta, ModelMeta, typed
+from blocksvm.store.hdf5_files import damage_named, group, is_group, open_hdf5, read_meta, write_meta
+from blocksvm.store.recipe import recipe_of
 
-
-@dataclass(frozen=True)
-class Piecewise:
-    """An array that is made piece by piece: ``length`` elements of ``dtype``, ``piece(start, stop)`` gives some."""
-
-    length: int
-    dtype: np.dtype
-    piece: Callable[[int, int], np.ndarray]
-
-
-def whole(array: np.ndarray) -> Piecewise:
-    """An array in memory; of two dimensions as one row after the other, wherever they lie."""
-    if array.flags.c_contiguous:
-        flat = array.reshape(-1)
-        return Piecewise(len(flat), flat.dtype, lambda start, stop: flat[start:stop])
-    width = array.shape[1]
-
-    def piece(start: int, stop: int) -> np.ndarray:
-        rows = range(start // width, -(-stop // width))
-        return np.concatenate([array[r, max(0, start - r * width) : stop - r * width] for r in rows])
-
-    return Piecewise(array.size, array.dtype, piece)
+RUNS = ("model", "checkpoint")  # files that have a run's state
 
 
 def namespace(name: str, learner: bool) -> str:
     """Under which the state of a solver lies: pegasos the solver keeps other arrays than pegasos the learner."""
     return f"learner:{name}" if learner else name
-
-
-def write_state(file, spaces: Mapping[str, Mapping[str, Piecewise]]) -> None:
-    """Write {name space: {array: its pieces}}."""
-    state = create_group(file, "state")
-    for space, arrays in spaces.items():
-        arrays_group = create_group(state, space)
-        for name, array in arrays.items():
-            write_array(arrays_group, name, array.length, array.dtype, array.piece)
 
 
 @dataclass(frozen=True)
@@ -80,11 +60,10 @@ class SavedState:
             flat[start : start + len(piece)] = piece
 
     def pieces(self, space: str, name: str, dtype, length: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
-        """(start, piece) of one array, one after the other, which must have that length; space '' has 'weights', and
-        'ids' of the features."""
+        """(start, piece) of an array, which must have that length; space '' has 'weights', and 'ids' of features."""
         if not space and getattr(self.meta, "sparse", None) is not None and name == "weights":
             raise InputError(f"{self.path}: keeps its weights one by one, and no run begins with them; start afresh")
-        with _opened(self.path) as file:
+        with open_hdf5(self.path, *RUNS) as file, damage_named(file):
             if space:
                 holder = group(group(file, "state"), space)
             else:
@@ -93,16 +72,10 @@ class SavedState:
             yield from read_pieces(holder, name, np.dtype(dtype))
 
 
-@contextmanager
-def _opened(path: Location):
-    with open_hdf5(path, "model", "checkpoint") as file, damage_named(file):
-        yield file
-
-
 def open_state(path: str | Location) -> SavedState:
     """A model's or checkpoint's description and the arrays that it has; InputError where it is neither, or damaged."""
     path = location(path)
-    with _opened(path) as file:
+    with open_hdf5(path, *RUNS) as file, damage_named(file):
         meta = read_meta(file)
         lengths: dict[str, dict[str, int]] = {}
         if isinstance(meta, ModelMeta):
@@ -122,7 +95,7 @@ def open_state(path: str | Location) -> SavedState:
 
 def verify_state(path: str | Location) -> None:
     """Read all arrays of a model or checkpoint against their checksums; InputError names what is damaged."""
-    with _opened(location(path)) as file:
+    with open_hdf5(path, *RUNS) as file, damage_named(file):
         read_meta(file)
         verify_arrays(file)
 
@@ -152,8 +125,7 @@ def load_saved_run(path: Location, source: Source, axes: Mapping[str, str], labe
     name, before = str(path), saved.meta.fingerprint
     if before == source.fingerprint:
         return SavedRun(name, saved.meta.cost, saved.lengths, saved.load, saved.meta)
-    steps = list(source.history())
-    known = [k for k, step in enumerate(steps) if step.fingerprint == before]
+    known = [step for step in source.history() if step.fingerprint == before]
     if not known:
         raise InputError(f"{name}: belongs to another store than {source.name}; name its own store")
     theirs = getattr(saved.meta, "labels", labels)
@@ -162,42 +134,199 @@ def load_saved_run(path: Location, source: Source, axes: Mapping[str, str], labe
             f"{name}: has the labels {listed(theirs)}, and {source.name} has others since its rows were changed; start "
             f"without {option('start_from')}"
         )
-    rows = _RowsBefore(saved, source, axes, steps[known[-1]].n_samples)
-    return SavedRun(name, saved.meta.cost, rows.lengths(), rows.load, saved.meta)
+    d_before = saved.meta.n_features
+    rows, features = (known[-1].n_samples, source.n_samples), (d_before + 1, source.n_features + 1)  # before, and now
 
-
-class _RowsBefore:
-    """New rows begin with dual variables of 0, and new features likewise."""
-
-    def __init__(self, saved: SavedState, source: Source, axes: Mapping[str, str], n_before: int):
-        self.saved, self.axes = saved, axes
-        self.n_samples, self.n_features = source.n_samples, source.n_features
-        self.n_before, self.d_before = n_before, saved.meta.n_features
-
-    def lengths(self) -> dict[str, dict[str, int]]:
-        return {
-            solver: {name: self._length(name, length) for name, length in arrays.items()}
-            for solver, arrays in self.saved.lengths.items()
-        }
-
-    def _length(self, name: str, length: int) -> int:
-        axis = self.axes.get(name, "feature")
+    def load(solver: str, array: str, out: np.ndarray) -> None:
+        """Fill ``out`` with an array as it is in today's rows and features, of which new ones begin with 0."""
+        axis = axes.get(array, "feature")
         if axis == "scalar":
-            return length
-        before, now = (self.n_before, self.n_samples) if axis == "row" else (self.d_before + 1, self.n_features + 1)
-        return length // before * now
-
-    def load(self, solver: str, name: str, out: np.ndarray) -> None:
-        """Fill ``out`` with an array as it is in today's rows and features."""
-        axis = self.axes.get(name, "feature")
-        if axis == "scalar":
-            self.saved.load(solver, name, out)
+            saved.load(solver, array, out)
             return
         flat = out.reshape(-1)
         flat[:] = 0.0
-        columns = flat.size // (self.n_samples if axis == "row" else self.n_features + 1)
-        constant = self.d_before * columns if axis == "feature" else flat.size  # which comes last
-        for start, piece in self.saved.pieces(solver, name, flat.dtype):
+        columns = flat.size // (rows if axis == "row" else features)[1]
+        constant = d_before * columns if axis == "feature" else flat.size  # which comes last
+        for start, piece in saved.pieces(solver, array, flat.dtype):
             split = min(max(constant - start, 0), len(piece))
             flat[start : start + split] = piece[:split]
             flat[flat.size - columns + start + split - constant :][: len(piece) - split] = piece[split:]
+
+    sizes = {"row": rows, "scalar": (1, 1)}
+    lengths: dict[str, dict[str, int]] = {solver: {} for solver in saved.lengths}
+    for solver, arrays in saved.lengths.items():
+        for array, length in arrays.items():
+            then, now = sizes.get(axes.get(array, ""), features)
+            lengths[solver][array] = length // then * now
+    return SavedRun(name, saved.meta.cost, lengths, load, saved.meta)
+
+
+def start_of(path: Location) -> tuple[Location | None, Location | None]:
+    """(the model of an online learner, with whose whole state a run goes on; the model or checkpoint at whose end a run
+    of another solver begins): the path as one of them, None as the other."""
+    with open_hdf5(path, *RUNS) as file, damage_named(file):
+        meta = read_meta(file)
+    with names_of(path):
+        method = meta.method
+        whole = isinstance(meta, ModelMeta) and get_method(method.name, method.learner).capabilities.continues
+    return (path, None) if whole else (None, path)
+
+
+class InitialModels:
+    """The models that one run begins with, or None: ``continue_from`` (a learner's whole state), ``prior`` (weights).
+
+    extra_ids (m,) int64, rising: ids that the source does not have; outers: outer iterations that were done before;
+    n_apart: how many features there are, where they are others than the source's, and their ids 0, 1, ...
+    """
+
+    def __init__(self, source: Source, continue_from: Location | None = None, prior: Location | None = None):
+        self.source, self.continue_from, self.prior = source, continue_from, prior
+        self.described = [None if path is None else describe_model(path) for path in (continue_from, prior)]
+        # by content: a run that is resumed, or a model that is continued, must have the same
+        self.fingerprints = [None if saved is None else saved.content for saved in self.described]
+        self.extra_ids = np.empty(0, np.int64)
+        self.n_apart: int | None = None
+        self.outers = 0
+
+    def check(self, solver, bias: float | str, labels: list) -> None:
+        """Before anything is allocated.  labels: of the run, as descriptions have them."""
+        continued, prior = self.described
+        if continued is not None:
+            solver.capabilities.require("continues", solver.name, "start_from")
+            check_continued(self.continue_from, continued, bias, self.fingerprints[1])
+            self.outers = continued.outer
+        if prior is not None:
+            solver.capabilities.require("takes_prior", solver.name, "prior", "dual-cd and most learners take one")
+        for path, saved in ((self.continue_from, continued), (self.prior, prior)):
+            if saved is not None and saved.labels != labels:
+                theirs = f"the labels {listed(saved.labels)}" if saved.labels else "real targets"
+                raise InputError(f"{path}: has {theirs}, other ones than {self.source.name}")
+            if saved is not None and saved.text.bits not in (None, recipe_of(self.source).bits):
+                raise InputError(
+                    f"{path}: has features hashed to {saved.text.bits} bits, which {self.source.name} does not have; "
+                    f"split it with {option('bits', saved.text.bits)}, or go on with stream"
+                )
+
+    def check_resumed(self, saved: list, path: Location) -> None:
+        """InputError where a checkpoint's run had taken over other models."""
+        for name, before, now in zip(("start_from", "prior"), saved, self.fingerprints, strict=True):
+            if before != now:
+                setting = option(name)
+                what = (
+                    f"without {setting}" if before is None else f"with another {setting}" if now else f"with {setting}"
+                )
+                raise InputError(f"{path}: was begun {what}; resume with the same, or start afresh")
+
+    def match_features(self, budget: Budget) -> None:
+        """Find each model's features among the source's."""
+        paths = [path for path in (self.continue_from, self.prior) if path is not None]
+        if not paths:
+            return
+        d = self.source.n_features
+        most = sum(saved.n_features for saved in self.described if saved is not None)
+        budget.require("matching of features", IdIndex.n_bytes(d) + 40 * most)
+        self.index = IdIndex(d).fill(self.source.feature_id_pieces())
+        unknown = [ids[self.index.find(ids) < 0] for ids in map(model_feature_ids, paths)]
+        self.extra_ids = np.unique(np.concatenate(unknown))
+
+    def positions(self, ids: np.ndarray) -> np.ndarray:
+        """The number (int64) in this run of each feature that is named by its id."""
+        if self.n_apart is not None:
+            return ids
+        positions = self.index.find(ids).astype(np.int64)
+        unknown = positions < 0
+        positions[unknown] = self.source.n_features + np.searchsorted(self.extra_ids, ids[unknown])
+        return positions
+
+    def feature_ids(self, source: Source, start: int, stop: int) -> np.ndarray:
+        """The user's ids of the run's features start..stop-1: the source's, then those that only a model knows."""
+        if self.n_apart is not None:
+            return np.arange(start, stop)
+        d = source.n_features
+        ids = source.feature_ids(min(start, d), min(stop, d))
+        if stop <= d:
+            return ids
+        return np.concatenate([ids, self.extra_ids[max(0, start - d) : stop - d]])
+
+    def fill_state(self, state: Mapping[str, np.ndarray], solver) -> None:
+        """The solver's state as it was, in this run's numbering of features."""
+        saved = open_state(self.continue_from)
+        ids = model_feature_ids(self.continue_from)
+        positions = self.positions(ids)
+        for array in solver.state_arrays:
+            if not array.in_model or array.axis == "row":
+                continue
+            target = state[array.name]
+            if array.axis == "scalar":
+                saved.load(saved.namespace, array.name, target)
+                continue
+            # class after class: the numbers of its features, then those of the constant one
+            width = array.columns // solver.n_vectors
+            before = np.empty((solver.n_vectors, len(ids) + 1, width))
+            saved.load(saved.namespace, array.name, before)
+            target = target.reshape(solver.n_vectors, -1, width)
+            target[:, positions] = before[:, :-1]
+            target[:, -1] = before[:, -1]
+
+    def prior_weights(self, n_features: int, bias: float) -> np.ndarray:
+        """The prior's weights (n_vectors * (n_features + 1),), its intercept as weight of the constant feature."""
+        model = load_model(self.prior)
+        weights, intercepts = model.dense, np.atleast_1d(model.intercept)
+        prior = np.zeros((len(weights), n_features + 1))
+        prior[:, self.positions(model.feature_ids)] = weights
+        if intercepts.any() and bias == 0.0:
+            raise InputError(f"{self.prior}: has an intercept, but there is no constant feature; give {option('bias')}")
+        if intercepts.any():
+            prior[:, -1] = intercepts / bias
+        return prior.ravel()
+
+
+A_GUESS, HARDLY_BETTER = 0.5, 0.6  # areas under the ROC curve
+
+
+def doubt_of_prior(path: Location, pieces: Pieces, y: np.ndarray) -> str:
+    """A sentence where a prior model tells hardly more of some rows than a guess would, else "".  pieces: its decision
+    values of the rows, of which the first piece is enough; y: as a block has it."""
+    rows, values = next(pieces)
+    y = y[rows]
+    if y.dtype == np.float64:
+        known = np.isfinite(y)
+        error, spread = np.mean((values[0] - y)[known] ** 2), np.var(y[known])
+        found = f"squared error {error:.3g}, of their mean {spread:.3g}" if error >= spread else ""
+    else:
+        classes = [y > 0] if len(values) == 1 else [y == label for label in range(len(values))]
+        both = [(one, of) for one, of in zip(values, classes, strict=True) if of.any() and not of.all()]
+        area = np.mean([area_under_curve(one, of) for one, of in both]) if both else 1.0
+        found = f"area under the ROC curve {area:.2f}, of a guess {A_GUESS}" if area < HARDLY_BETTER else ""
+    return found and (
+        f"{path}: tells hardly more of these rows than a guess ({found}, in {len(y):,} rows), so it seems to be of "
+        f"unrelated data; leave {option('prior')} out"
+    )
+
+
+MAY_CHANGE = ("query",)  # settings of the rows to come, of which nothing is kept in what was learned
+
+
+def continued_settings(path: str | Location, saved: MethodMeta, takes: Settings, values: Mapping) -> dict:
+    """The settings with which the learner of a model goes on: those of ``saved``, the method of its description, with
+    which ``values`` (name -> value, None for what has none) must agree, but for MAY_CHANGE."""
+    before = takes.restored(saved.settings)
+    for name, value in takes.checked(values, saved.name).items():
+        was = before.get(name, takes[name].default)
+        if name in MAY_CHANGE:
+            before[name] = value
+        elif was != value:
+            raise InputError(
+                f"{path}: was learned {f'with {option(name, was)}' if was is not None else f'without {option(name)}'}, "
+                f"but {value_text(value)} is given now; leave it out, or begin anew"
+            )
+    return before
+
+
+def check_continued(path: Location, saved: ModelMeta, bias: float | str, prior: str | None) -> None:
+    """InputError where a model was learned with another constant feature or prior (its fingerprint) than given now."""
+    if saved.constant != bias:
+        raise InputError(f"{path}: was learned with {option('bias')} {saved.constant:g}, but {bias:g} is given now")
+    if saved.prior_fingerprint != prior:
+        what = "without a prior model" if saved.prior is None else f"with the prior model {saved.prior}"
+        raise InputError(f"{path}: was learned {what}; continue with the same {option('prior')}")

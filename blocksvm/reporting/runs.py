@@ -9,8 +9,7 @@ import msgspec
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import plain
-from blocksvm.model.events import Losses, RunEvent, optimality
-from blocksvm.model.trace import read_trace
+from blocksvm.model.events import Losses, RunEvent, optimality, read_trace
 
 # entries of a start event that are not settings of the run
 NO_SETTINGS = ("event", "outer", "memory_plan", "versions", "learner_settings", "learners")

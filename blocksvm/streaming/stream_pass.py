@@ -23,9 +23,9 @@ from blocksvm.files.input import names_of_inputs
 from blocksvm.files.paths import Location, one_run
 from blocksvm.formats import AUTO, get_format, said_of_columns
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.model.asking import LabelQueries
-from blocksvm.model.model_file import describe_model, model_fingerprint
-from blocksvm.model.takeover import check_continued
+from blocksvm.model.decision_values import LabelQueries
+from blocksvm.model.model_file import describe_model
+from blocksvm.model.solver_state import check_continued
 from blocksvm.online.learner import COMMON_SETTINGS, WEIGHTS
 from blocksvm.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
 from blocksvm.online.runner import check_norm
@@ -169,7 +169,7 @@ class StreamPass:
             on_fault(sentence)
 
         prior_model = None if prior is None else describe_model(prior)
-        self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
+        self.prior_fingerprint = None if prior is None else describe_model(prior).content
         self.targets = targets_of(settings, prior, prior_model, skip, bool(on_predicted or on_query))
         if start_from is not None:
             self.targets.labels = check_continued_stream(start_from, self)

@@ -13,10 +13,10 @@ from blocksvm.base.settings import plain
 from blocksvm.files.output import JsonLines, written_text
 from blocksvm.files.paths import Location
 from blocksvm.formats.choices import OF_INPUTS
-from blocksvm.model.model_file import FLOAT64, save_model
-from blocksvm.model.prediction_lines import Predictions
-from blocksvm.model.solver_state import Piecewise, namespace, whole
-from blocksvm.model.versions import versions
+from blocksvm.model.decision_values import Predictions
+from blocksvm.model.events import versions
+from blocksvm.model.model_file import FLOAT64, Piecewise, save_model, whole
+from blocksvm.model.solver_state import namespace
 from blocksvm.online.solver import no_epochs
 from blocksvm.store.descriptions import ModelMeta, typed
 from blocksvm.streaming.stream_pass import OF_PASSES, StreamPass, StreamReport

@@ -18,15 +18,13 @@ from blocksvm.formats import AUTO, get_format
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, carried, merge_options
 from blocksvm.formats.weighing import FeatureFactors
 from blocksvm.model.model_file import FLOAT64, INT64, describe_model, factors_of_model, hashed, model_feature_ids
-from blocksvm.model.solver_state import SavedState, open_state
-from blocksvm.model.takeover import continued_settings
+from blocksvm.model.solver_state import SavedState, continued_settings, open_state
 from blocksvm.online import get_learner
 from blocksvm.online.learner import COMMON_SETTINGS, NUMBERS
 from blocksvm.online.solver import settings_of
 from blocksvm.sources.source import Labels
 from blocksvm.store.descriptions import ModelMeta
 from blocksvm.streaming.stream_features import StreamFeatures
-from blocksvm.streaming.stream_learner import StreamLearner
 
 if TYPE_CHECKING:
     from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
@@ -50,21 +48,15 @@ def continued(path: Location, settings: StreamSettings) -> StreamSettings:
             "rows of each class will come is not known"
         )
     with names_of(path):
-        return _going_on(path, saved, settings)
-
-
-def _going_on(path: Location, saved: ModelMeta, settings: StreamSettings) -> StreamSettings:
-    """The same, once the model is found to be an online learner's."""
-    method = saved.method
-    takes = settings_of(get_learner(method.name), method.settings) + COMMON_SETTINGS
-    shared = {name: getattr(settings, name) or None for name in COMMON_SETTINGS.names()}
-    resolved = continued_settings(path, method, takes, {**settings.settings, **shared})
-    own = {name: value for name, value in resolved.items() if name not in COMMON_SETTINGS}
-    common = {name: resolved.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()}
-    bias = saved.constant if settings.bias is None else settings.bias
-    bits = saved.text.bits if settings.bits is None else settings.bits
-    of_text = _format_of(path, saved, settings) | _weighing_of(path, saved, settings)
-    return replace(settings, learner=method.name, settings=own, bias=bias, bits=bits, **of_text, **common)
+        takes = settings_of(get_learner(method.name), method.settings) + COMMON_SETTINGS
+        shared = {name: getattr(settings, name) or None for name in COMMON_SETTINGS.names()}
+        resolved = continued_settings(path, method, takes, {**settings.settings, **shared})
+        own = {name: value for name, value in resolved.items() if name not in COMMON_SETTINGS}
+        common = {name: resolved.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()}
+        bias = saved.constant if settings.bias is None else settings.bias
+        bits = saved.text.bits if settings.bits is None else settings.bits
+        of_text = _format_of(path, saved, settings) | _weighing_of(path, saved, settings)
+        return replace(settings, learner=method.name, settings=own, bias=bias, bits=bits, **of_text, **common)
 
 
 def _format_of(path: Location, saved: ModelMeta, settings: StreamSettings) -> dict:
@@ -151,8 +143,7 @@ def go_on(path: Location, features: StreamFeatures, counts: bool) -> None:
 
 
 def taken_over_bytes(prior: ModelMeta | None, factors: FeatureFactors | None) -> int:
-    """Bytes of ``take_prior`` for a model of this description, if any (positions of its features, pieces of it), and
-    of the factors of a model that is continued."""
+    """Bytes of ``take_prior`` for a model of this description, if any, and of the factors of one that is continued."""
     of_prior = 0 if prior is None else 4 * prior.n_features + PIECE_BYTES
     return of_prior + (0 if factors is None else BYTES_KNOWN * len(factors.by_feature))
 
@@ -180,20 +171,13 @@ def take_prior(path: Location, described: ModelMeta, stream: StreamPass) -> None
     for start, weights in saved.pieces("", "weights", FLOAT64):
         if not np.isfinite(weights).all():
             raise InputError(f"{path}: a weight is not a number; train the model again")
+        c, j = np.divmod(np.arange(start, start + len(weights)), d + 1)  # class after class
+        known = j < d
+        intercepts = weights[~known] * described.bias
         for learner in features.learners:
-            _put_prior(learner, positions, start, weights, path, described.bias)
-
-
-def _put_prior(
-    learner: StreamLearner, positions: np.ndarray, start: int, weights: np.ndarray, path: Location, bias: float
-) -> None:
-    """Fill in a piece of a prior model's weights, class after class; bias: of the prior model."""
-    c, j = np.divmod(np.arange(start, start + len(weights)), len(positions) + 1)
-    known = j < len(positions)
-    prior = learner.state.prior.reshape(learner.runner.n_vectors, -1)
-    np.add.at(prior, (c[known], positions[j[known]]), weights[known])
-    intercepts = weights[~known] * bias
-    if intercepts.any() and not learner.runner.bias:
-        raise InputError(f"{path}: has an intercept, but there is no constant feature; give {option('bias')}")
-    if intercepts.any():
-        prior[c[~known], -1] = intercepts / learner.runner.bias
+            prior = learner.state.prior.reshape(learner.runner.n_vectors, -1)
+            np.add.at(prior, (c[known], positions[j[known]]), weights[known])
+            if intercepts.any() and not learner.runner.bias:
+                raise InputError(f"{path}: has an intercept, but there is no constant feature; give {option('bias')}")
+            if intercepts.any():
+                prior[c[~known], -1] = intercepts / learner.runner.bias

@@ -15,7 +15,7 @@ from blocksvm.base.errors import InputError, option, printable
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.files.paths import Location
-from blocksvm.model.versions import versions
+from blocksvm.model.events import versions
 from blocksvm.store.arrays import read_array, write_arrays
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import StructureMeta, typed

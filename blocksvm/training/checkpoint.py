@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,11 +12,10 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.files.paths import Location
-from blocksvm.model.feature_names import names_of
-from blocksvm.model.model_file import describe_model, describe_support, factors_of_source, save_model
-from blocksvm.model.solver_state import Piecewise, describe_checkpoint, open_state, save_checkpoint, whole
+from blocksvm.model.events import versions
+from blocksvm.model.model_file import Piecewise, describe_model, factors_of_source, names_of, save_model, whole
+from blocksvm.model.solver_state import describe_checkpoint, open_state, save_checkpoint
 from blocksvm.model.sparse_weights import Kept, kept_of
-from blocksvm.model.versions import versions
 from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.solver import State
 from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, SparseMeta, StoreMeta, typed
@@ -86,7 +84,7 @@ class Checkpoint:
 
 def describe_result(plan: Plan, state: State, result: Result, calibration: dict | None = None) -> ModelMeta:
     """A model's description: the method and its settings, labels, certificate, choices made, versions."""
-    source, settings, solver = plan.source, plan.settings, plan.solver
+    source, settings, solver, support = plan.source, plan.settings, plan.solver, result.support
     described: StoreMeta | None = getattr(source, "meta", None)
     held_out = getattr(described, "holdout_fingerprint", "")
     dtype = "float64" if source.value_bytes == 8 else "float32"
@@ -107,7 +105,7 @@ def describe_result(plan: Plan, state: State, result: Result, calibration: dict 
         "text": recipe_of(source, dtype),
         "values": {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes],
         "certificate": None if result.certificate is None else asdict(result.certificate),
-        "kernel": None if result.support is None else describe_support(result.support),
+        "kernel": support and support.kernel | {"n_support": len(support.norms), "n_nonzeros": len(support.indices)},
         "status": result.status,
         "outer": result.outer + plan.initial_models.outers,
         "outer_of_weights": result.outer_of_weights,
@@ -138,7 +136,8 @@ def save_result(path: Location, plan: Plan, state: State, result: Result,
         weights, kept = kept_of(result.w.reshape(plan.solver.n_vectors, -1), drop_below), {}
         description.sparse = SparseMeta(int(weights.ends[-1]), weights.n_dropped, drop_below)
     factors = None if plan.solver.n_features else factors_of_source(plan.source, plan.n_features)
-    with nullcontext() if plan.solver.n_features else names_of(plan.source) as names:
+    named = plan.source.named and not plan.solver.n_features
+    with names_of((getattr(plan.source, "path", ""), plan.source.fingerprint) if named else None) as names:
         save_model(path, ids, weights, kept, description, overwrite, result.support, names, factors)
 
 

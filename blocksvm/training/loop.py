@@ -18,9 +18,7 @@ from blocksvm.base.vectors import as_columns, on_lines
 from blocksvm.files.paths import Location
 from blocksvm.model.decision_values import decision_pieces
 from blocksvm.model.events import RunEvent
-from blocksvm.model.held_out import held_out_figures
-from blocksvm.model.solver_state import load_saved_run
-from blocksvm.model.takeover import doubt_of_prior
+from blocksvm.model.solver_state import doubt_of_prior, load_saved_run
 from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.dual_cd import REST_VISITS
 from blocksvm.solvers.solver import BEST, SavedRun
@@ -443,7 +441,10 @@ class OuterLoop:
         """The outer iteration's line in the trace: the last certificate where it was taken now, estimates, what was
         done."""
         plan, progress, last = self.plan, self.progress, self.progress.certified
-        valid = held_out_figures(plan.held_out, self.weights, plan.solver.bias)
+        valid: dict[str, float | None] = {"valid_accuracy": None, "valid_rmse": None}
+        if (held_out := plan.held_out) is not None:
+            name = "valid_rmse" if held_out.real else "valid_accuracy"
+            valid[name] = held_out.score(self.weights(), plan.solver.bias)
         figures = last.figures if last and last.outer == progress.outer else record.UNCERTIFIED
         figures = figures | {"rows_read": plan.source.n_samples} | figures_of(self.working_set)
         figures |= plan.solver.progress(self.state) | valid | self.tally.figures(progress)

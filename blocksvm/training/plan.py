@@ -12,8 +12,7 @@ from blocksvm.base.threads import Threads
 from blocksvm.base.vectors import width_of
 from blocksvm.files.paths import Location
 from blocksvm.model.held_out import HeldOut
-from blocksvm.model.solver_state import namespace
-from blocksvm.model.takeover import InitialModels
+from blocksvm.model.solver_state import InitialModels, namespace
 from blocksvm.online.methods import get_method
 from blocksvm.solvers.solver import BEST, Method, Solver, StateArray, Task
 from blocksvm.sources.source import Source

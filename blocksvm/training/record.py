@@ -16,8 +16,7 @@ from msgspec import Meta
 
 from blocksvm.base.errors import option
 from blocksvm.base.settings import plain
-from blocksvm.model.events import RunEvent
-from blocksvm.model.versions import versions
+from blocksvm.model.events import RunEvent, versions
 from blocksvm.problems.certificate import Certificate
 from blocksvm.problems.expansion import Support
 from blocksvm.problems.problem_settings import learns_together

@@ -12,7 +12,7 @@ from blocksvm.base.user_code import by_user, names_of
 from blocksvm.files.paths import Location
 from blocksvm.losses import get_loss
 from blocksvm.model.model_file import describe_model
-from blocksvm.model.takeover import continued_settings
+from blocksvm.model.solver_state import continued_settings
 from blocksvm.online import LEARNERS
 from blocksvm.online.learner import Learner
 from blocksvm.online.methods import SOLVERS, get_method

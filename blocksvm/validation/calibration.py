@@ -17,28 +17,17 @@ from scipy.special import expit
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.threads import Threads
+from blocksvm.model.decision_values import ISOTONIC, PLATT
 from blocksvm.model.measures import bins_of
-from blocksvm.model.probabilities import ISOTONIC, PLATT
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.folds import folds_of, targets_of
-from blocksvm.validation.held_out_problems import HeldOutCD
+from blocksvm.validation.folds import HeldOutCD, folds_of, targets_of
 from blocksvm.validation.path import check_folds, plan_here
 
 FOLDS = 5
 BITS = 16
 SMALL = 1e-10  # of a gradient's length, over the rows
-
-
-def binned(values: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(values rising, weights of the negative rows, of the positive rows) of the bins that have rows; values (n,)
-    decision values, positive (n,) bool, weights (n,)."""
-    bins = bins_of(values, BITS)
-    parts = (np.bincount(bins, part, 1 << BITS) for part in (weights * ~positive, weights * positive, weights * values))
-    below, above, total = parts
-    there = below + above > 0.0
-    return total[there] / (below + above)[there], below[there], above[there]
 
 
 def check_calibrated(kind: str, settings: TrainSettings, two_classes: bool) -> None:
@@ -58,10 +47,8 @@ def calibrated(
     stop: Callable[[], bool] = lambda: False,
     threads: Threads | None = None,
 ) -> dict | None:
-    """The calibration of a model of these settings, by which it makes probabilities; None where the user stopped.
-
-    Trains on the rows outside of each of five folds, all in the same readings.  InputError where the rows are not of
-    two classes."""
+    """The calibration of a model of these settings, None where the user stopped: trained on the rows outside of each of
+    five folds, all in the same readings.  InputError where the rows are not of two classes."""
     check_calibrated(kind, settings, source.labels is not None and source.labels.binary)
     folds = folds_of(source, FOLDS, settings.seed)
     y, weights = targets_of(source, real=False)
@@ -75,9 +62,13 @@ def calibrated(
     loop = OuterLoop(plan, Watch(on_event, stop))
     if loop.run().status == "interrupted":
         return None
-    values = plan.solver.held(loop.state).reshape(-1)
-    counted = binned(values, y > 0, np.ones(len(y)) if weights is None else weights)
-    return {PLATT: platt, ISOTONIC: isotonic}[kind](*counted)
+    values, weights = plan.solver.held(loop.state).reshape(-1), np.ones(len(y)) if weights is None else weights
+    bins = bins_of(values, BITS)
+    parts = (np.bincount(bins, part, 1 << BITS) for part in (weights * (y <= 0), weights * (y > 0), weights * values))
+    negative, positive, total = parts
+    there = negative + positive > 0.0
+    means = total[there] / (negative + positive)[there]  # of the decision values of each bin, rising
+    return {PLATT: platt, ISOTONIC: isotonic}[kind](means, negative[there], positive[there])
 
 
 def platt(values: np.ndarray, negative: np.ndarray, positive: np.ndarray) -> dict:

@@ -1,22 +1,39 @@
-"""The fold in which each row is held out: a keyed hash of the row's number in its input, or of its group.  A class that
-this would spread unevenly is dealt out in equal parts; all others are left as they are drawn, which needs no order."""
+"""The fold in which each row is held out, and the problems of a cross-validation.
+
+A row's fold is a keyed hash of its number in its input, or of its group.  A class that this would spread unevenly is
+dealt out in equal parts; all others are left as they are drawn, which needs no order.
+
+For each C and fold a problem has the rows of the other folds, all read together.  Problem (C, fold, class) lies at
+position (number of C * folds + fold) * classes + class, where two classes, and real targets, are one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.labels import SETS
 from blocksvm.base.row_batch import shown_name
 from blocksvm.formats.text.text_source import LineLimit, TextInputs
 from blocksvm.kernels.shuffle import line_keys, row_keys
+from blocksvm.losses import require
+from blocksvm.losses.box import Margin
+from blocksvm.problems.certificate import LEAST, CertificateSums
+from blocksvm.problems.problem import Problem, Sides, each_against_the_rest, make_problem
+from blocksvm.solvers.dual_cd import LARGEST_FACTOR, DualCD
+from blocksvm.solvers.newton import Newton
+from blocksvm.solvers.solver import Solver, State, StateArray, Task
+from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
 MOST_FOLDS = 100
 PIECE_BYTES = 1 << 18
 LONGEST_LINE = 1 << 16  # bytes of a group's name
+HELD = "held"  # the array of the state
+MOST_KINDS = 32_000  # of rows: folds times classes
 SALT = 0x5F01D5  # so that folds have nothing to do with the order of the store
 
 
@@ -33,7 +50,8 @@ def folds_of(source: Source, count: int, seed: int, groups: str | None = None, r
     held out together; real: labels are numbers.  InputError where the file has another number of lines."""
     of_rows, keys = np.empty(source.n_samples, np.uint8), np.empty(source.n_samples if groups is None else 0, np.uint64)
     classes = np.zeros(len(keys), np.int16)
-    by_input = None if groups is None else _of_groups(groups, count, seed)
+    key = np.uint64((seed ^ SALT) % 2**64)
+    by_input = None if groups is None else _of_groups(groups, count, key)
     wanted = getattr(getattr(source, "meta", None), "source_rows", source.n_samples)
     if by_input is not None and len(by_input) != wanted:
         raise InputError(
@@ -44,7 +62,7 @@ def folds_of(source: Source, count: int, seed: int, groups: str | None = None, r
         if by_input is not None:
             of_rows[rows] = by_input[numbers]
             continue
-        row_keys(numbers, _keyed(seed), keys[rows])
+        row_keys(numbers, key, keys[rows])
         if not real and source.labels is not None:
             classes[rows] = labels + 1
     if by_input is None:
@@ -67,18 +85,8 @@ def deal_evenly(of_rows: np.ndarray, count: int, keys: np.ndarray, classes: np.n
         sizes += np.bincount(of_rows[rows], minlength=count)
 
 
-def codes_by_fold(folds: Folds, y: np.ndarray, k: int) -> np.ndarray:
-    """(folds, k) int64: how many rows of each of k classes are in each fold; y (n_samples,) as blocks hold it."""
-    labelled = y >= 0 if k > 2 else y != 0
-    codes = (y[labelled] + 1) // 2 if k == 2 else y[labelled]
-    counts = np.zeros((folds.count, k), np.int64)
-    np.add.at(counts, (folds.of_rows[labelled], codes), 1)
-    return counts
-
-
 def targets_of(source: Source, real: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """(y, weights) (n_samples,) of all rows, as blocks hold them; real: labels are numbers; weights: None where all
-    are 1."""
+    """(y, weights) (n_samples,) of all rows, as blocks hold them; real: labels are numbers; weights None: all are 1."""
     source = source.reader(real=True) if real else source
     y = np.empty(source.n_samples, source.coding.y_dtype)
     weights = np.empty(source.n_samples) if source.weighted else None
@@ -103,15 +111,150 @@ def _records(source: Source) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np
             yield rows, records["source"].astype(np.int64), source.coding.y(records["label"]), weights
 
 
-def _keyed(seed: int) -> np.uint64:
-    return np.uint64((seed ^ SALT) % 2**64)
-
-
-def _of_groups(name: str, count: int, seed: int) -> np.ndarray:
+def _of_groups(name: str, count: int, key: np.uint64) -> np.ndarray:
     """(lines,) uint8: the fold of each line's group."""
     parts = []
     for piece in TextInputs([name]).pieces(PIECE_BYTES, LineLimit(LONGEST_LINE, lambda n_bytes: 4 * n_bytes)):
         keys = np.empty(piece.end, np.uint64)
-        n = line_keys(piece.text, piece.end, _keyed(seed), keys)
+        n = line_keys(piece.text, piece.end, key, keys)
         parts.append((keys[:n] % np.uint64(count)).astype(np.uint8))
     return np.concatenate(parts) if parts else np.empty(0, np.uint8)
+
+
+class HeldOutSums(CertificateSums):
+    """A certificate's sums; the problem's ``held`` gains each row's decision values by the models of its own fold."""
+
+    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None, within: np.ndarray | None = None) -> None:
+        super().add(scores, block, alpha, within)
+        held, folds = self.problem.held, self.problem.folds
+        _, n_C, classes = held.shape
+        by_fold = scores.reshape(block.n_samples, n_C, folds.count, classes)
+        held[block.rows] = by_fold[np.arange(block.n_samples), :, folds.of_rows[block.rows]]
+
+
+@dataclass(frozen=True)
+class HeldOutProblems(Problem):
+    """folds: of all rows; held (n_samples, n_C, classes): takes their decision values with a certificate."""
+
+    folds: Folds | None = None
+    held: np.ndarray | None = None
+
+    sums_type = HeldOutSums
+
+
+class HeldOut(Solver):
+    """What a solver of such problems has beside its own; previous: where the path before has ended."""
+
+    problem: HeldOutProblems
+    row_matrices = (HELD,)
+
+    def __init__(self, task: Task, path: Sequence[float], folds: Folds, previous: tuple | None = None):
+        self.path, self.folds, self.previous = path, folds, previous
+        super().__init__(task)  # type: ignore[call-arg]
+        of_a_row = self.n_vectors // folds.count
+        self.state_arrays += (StateArray(HELD, "matrix", task.source.n_samples, columns=of_a_row, in_model=False),)
+
+    def held(self, state: State) -> np.ndarray:
+        """(n_samples, n_C, classes): decision values by the models of the rows' folds, at the last certificate."""
+        return state[HELD].reshape(len(state[HELD]), len(self.path), -1)
+
+    def problem_at(self, state: State) -> HeldOutProblems:
+        return replace(super().problem_at(state), held=self.held(state))
+
+    def stated(self, task: Task) -> HeldOutProblems:
+        """For each C of the path and each fold: trained on the rows of all other folds."""
+        settings = dict(self.settings)
+        if settings["lam"] is not None:
+            raise InputError(f"{option('lam')}: cross-validation goes along a path of C; leave it out")
+        if settings.get("multiclass") is not None:
+            raise InputError(
+                f"{option('multiclass')}: cross-validation trains each class against the others; leave it out"
+            )
+        source, path, folds, bias = task.source, self.path, self.folds, task.bias
+        if source.label_kind == SETS:
+            raise InputError(f"{source.name}: its rows have sets of labels; cross-validation takes one a row")
+        real, count = require(settings["loss"], "conjugate", "cross-validation").of_numbers, folds.count
+        # one fit of all rows at C = 1, of which the folds' problems are made; of two classes, or real targets, one
+        at_one = settings | {"C": 1.0, "lam": None}
+        if not real and (source.labels is None or not source.labels.binary):
+            whole = each_against_the_rest(at_one, bias, source, 0.0)
+        else:
+
+            def ones(table: np.ndarray) -> None:
+                table[-1] = 1
+
+            whole = replace(make_problem(at_one, bias, source), sides=Sides(2 if real else 3, 1, ones))
+        kinds, classes = whole.sides.n_kinds - 1, whole.n_problems
+        if count * kinds > MOST_KINDS:
+            raise InputError(f"{source.name}: {kinds:,} classes are too many for {count} folds; choose fewer folds")
+        k = len(path) * count * classes
+        cost = np.einsum("j,f,cs->jfcs", np.array(path), np.ones(count), whole.cost).reshape(k, 2)
+
+        def fill(table: np.ndarray) -> None:
+            by_fold = table.reshape(count, kinds, len(path), count, classes)
+            by_fold[:] = whole.sides.table[:-1, None, None]
+            for fold in range(count):
+                by_fold[fold, :, :, fold] = 0
+
+        def code(block: Block) -> np.ndarray:
+            kinds_of_rows = folds.of_rows[block.rows].astype(np.int16) * np.int16(kinds)
+            if real:
+                return kinds_of_rows
+            return kinds_of_rows + ((block.y + 1) // 2 if kinds == 2 else block.y).astype(np.int16)
+
+        sides = Sides(count * kinds + 1, k, fill)
+        return HeldOutProblems(
+            whole.loss, cost, bias, source.n_samples, whole.function, sides, unit=whole.unit, tol=task.tol, kinds=code,
+            folds=folds,
+        )  # fmt: skip
+
+
+class HeldOutNewton(HeldOut, Newton):
+    """``Newton`` on such problems, begun at ``previous``: (w (d + 1, c),), one column for each fold and class."""
+
+    def start(self, state: State) -> None:
+        super().start(state)
+        if self.previous is not None:
+            (w,) = self.previous
+            self.columns(state, "trial")[:, : self.n_vectors] = np.tile(w, len(self.path))
+
+    def last(self, state: State) -> tuple:
+        """``previous`` for the next part of the path."""
+        first = self.n_vectors - self.n_vectors // len(self.path)
+        return (self.columns(state, "trial")[:, first : self.n_vectors].copy(),)
+
+
+class HeldOutCD(HeldOut, DualCD):
+    """``DualCD`` on such problems, begun at the end of the path before: columns of ``previous`` (w (d + 1, c),
+    alpha (l, c), conjugates (c,), history (3, c), C), one for each fold and class."""
+
+    def start(self, state: State) -> None:
+        """A problem at C begins with f C / C' times what its own at C', the last one before, has ended with: all is
+        homogeneous in (a, C), since the loss is C times that of C = 1.  f is the best factor, as of a warm start,
+        where the conjugates are parabolas: sum_i conjugate(f a_i) = f^2 Q - f B with B = sum a_i."""
+        super().start(state)
+        if self.previous is None:
+            return
+        w, alpha, conjugates, history, C = self.previous
+        ratios = np.array(self.path) / C
+        # of the history f and the root of the ratio of the losses are no larger
+        now = self.columns(state, "w"), self.columns(state, "alpha"), self.history(state)
+        for before, copies in zip((w, alpha, history), now, strict=True):
+            shaped = copies[:, : self.n_vectors].reshape(len(before), len(ratios), -1)  # a view
+            np.multiply(before[:, None], ratios[:, None], out=shaped)
+        total, sums = (np.outer(ratios, of_each).ravel() for of_each in (alpha.sum(axis=0), conjugates))
+        half = quarter = np.zeros_like(sums)
+        bounded = True
+        if isinstance(self.problem.function, Margin):
+            half, quarter = (f * f * (sums + total) - f * total for f in (0.5, 0.25))
+            bounded = np.isfinite(self.problem.function.slope)
+        largest = np.full_like(sums, 1.0 if bounded else LARGEST_FACTOR)
+        self.scale_dual(state, np.stack([sums, half, quarter], axis=1), largest)
+        self.history(state)[LEAST] = np.maximum(0.0, -self.duals(state)[1])
+
+    def last(self, state: State) -> tuple:
+        """``previous`` for the next part of the path."""
+        width = self.n_vectors // len(self.path)
+        first = self.n_vectors - width
+        w, alpha = (self.columns(state, name)[:, first : self.n_vectors].copy() for name in ("w", "alpha"))
+        return w, alpha, state["conjugates"][first:].copy(), self.history(state)[:, first:].copy(), float(self.path[-1])

@@ -8,6 +8,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Unpack
@@ -30,8 +31,15 @@ from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.folds import MOST_FOLDS, Folds, codes_by_fold, folds_of, targets_of
-from blocksvm.validation.held_out_problems import HeldOutCD, HeldOutNewton, HeldOutProblems
+from blocksvm.validation.folds import (
+    MOST_FOLDS,
+    Folds,
+    HeldOutCD,
+    HeldOutNewton,
+    HeldOutProblems,
+    folds_of,
+    targets_of,
+)
 
 PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 AT_ONCE = 3  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end
@@ -59,15 +67,35 @@ class CrossValidation:
     parts: list[int] = field(default_factory=list)  # how many C at once
     readings: float = 0.0
 
-    @classmethod
-    def empty(cls, path: list[float], folds: Folds) -> CrossValidation:
-        """Nothing is scored yet."""
-        figures = {name: np.full((len(path), folds.count), math.nan) for name in FIGURES}
-        return cls(path, folds.count, np.bincount(folds.of_rows, minlength=folds.count), **figures)
-
     @property
     def real(self) -> bool:
         return not np.isnan(self.rmse).all()
+
+    def add(
+        self, problem: HeldOutProblems, held: np.ndarray, y: np.ndarray, weights: np.ndarray | None, folds: Folds,
+        positions: slice,
+    ) -> None:  # fmt: skip
+        """Score each row by the models of its own fold, of the C at these positions; held (n_samples, n_C, classes):
+        its decision values; y, weights: as ``targets_of`` has them."""
+        n_C, classes = held.shape[1:]
+        k, real = n_C * classes, problem.real
+        sides = None if classes == 1 else np.tile(2 * np.eye(classes + 1, classes, dtype=np.int8) - 1, n_C)
+        objective = Objective(0.0, np.ones((k, 2)), sides, problem.function)
+        for fold in range(folds.count):
+            rows = np.flatnonzero(folds.of_rows == fold)
+            targets, z, sums = y[rows], held[rows], np.zeros((k, SUMS))
+            importance = None if weights is None else weights[rows]
+            of_rows = z.reshape(-1, k), np.zeros((len(rows), k)), targets, targets if real else None, importance
+            certificate_sums(*of_rows, objective, np.arange(k, dtype=np.int32), None, sums)
+            losses = np.cumsum(sums[:, 0].reshape(n_C, classes), axis=1)[:, -1]
+            self.loss[positions, fold] = losses / max(len(rows) if importance is None else importance.sum(), 1e-300)
+            for number, values in enumerate(z.transpose(1, 2, 0), positions.start):
+                if real:
+                    self.rmse[number, fold] = math.sqrt(np.square(values[0] - targets).mean())
+                    continue
+                self.accuracy[number, fold] = np.mean(predicted(values) == targets)
+                if classes == 1:
+                    self.auc[number, fold] = area_under_curve(values[0], targets > 0)
 
     def mean(self, name: str) -> np.ndarray:
         """(n_C,) over the folds that it can be measured on, each by its rows; nan where there are none."""
@@ -104,92 +132,6 @@ def plan_here(make: Callable[..., Solver], previous: tuple | None, source: Sourc
     return Plan(source, settings, method=method, **more)
 
 
-def follow_path(
-    source: Source,
-    path: list[float],
-    chosen: Folds,
-    at_once: int,
-    settings: TrainSettings,
-    threads: Threads,
-    watch: Watch,
-    make_plan: Callable[..., Plan] = plan_here,
-    make_loop: Callable[..., OuterLoop] = OuterLoop,
-) -> CrossValidation:
-    """Train the problems of the folds at each C of the path, rising, and score the rows in them; at_once: how many C
-    are trained at once, where the memory allows it; make_plan: as ``plan_here``.  InputError where a fold lacks a
-    class."""
-    began, done, previous = time.perf_counter(), 0, None
-    targets = targets_of(source, trains_on_numbers(settings))
-    check_folds(source, chosen, targets[0], settings)
-    scores = CrossValidation.empty(path, chosen)
-
-    def count(event: dict) -> None:
-        if event["event"] == "outer":
-            scores.readings += (event["blocks"] > 0) + event["certificates"]
-        watch.on_event(event)
-
-    while done < len(path):
-        plan, part = plan_part(source, settings, path[done:], at_once, chosen, previous, make_plan)
-        plan.share_work(threads)
-        watch.on_event({"event": "part", "path": part, "of": len(path), "done": done})
-        loop = make_loop(plan, Watch(count, watch.stop))
-        result = loop.run()
-        scores.settings = dict(plan.solver.settings) | settings.run_settings()
-        scores.settings.pop("C")
-        scores.status = result.status
-        if result.status == "interrupted":
-            return scores
-        scores.parts.append(len(part))
-        positions = slice(done, done + len(part))
-        held = plan.solver.held(loop.state)[:, : len(part)]
-        gaps = np.array(result.certificate.by_class["rel_gap"]).reshape(-1, chosen.count, held.shape[2])
-        scores.rel_gap[positions] = gaps[: len(part)].max(axis=2)
-        score(plan.solver.problem, held, *targets, chosen, scores, positions)
-        scores.seconds = time.perf_counter() - began
-        done += len(part)
-        previous = plan.solver.last(loop.state) if done < len(path) else None
-        del loop, plan, result
-        gc.collect()  # they refer to each other, and hold the memory that the next part takes
-    return scores
-
-
-def plan_part(
-    source: Source,
-    train_settings: TrainSettings,
-    path: list[float],
-    most: int,
-    folds: Folds,
-    previous: tuple | None,
-    make_plan: Callable[..., Plan],
-) -> tuple[Plan, list[float]]:
-    """The plan of as many C at once, the first ones of the path and at most so many, as leave the rows enough of the
-    memory; of one, where that is too many already.  And these C."""
-    for count in range(min(most, len(path)), 0, -1):
-        kind = HeldOutNewton if train_settings.solver == "newton" else HeldOutCD
-        make = partial(kind, path=path[:count], folds=folds)
-        # folds, targets, weights, and what scoring a fold takes; the end of the part before, and of this one
-        ends = (previous is not None) + (count < len(path))
-        n_bytes = 48 * source.n_samples + ends * ends_bytes(source, folds)
-        try:
-            plan = make_plan(make, previous, source, train_settings, besides={"folds": n_bytes})
-        except InputError:
-            if count == 1:
-                raise
-            continue
-        rows = plan.source.shape.block_bytes(source.n_samples, plan.source.size)
-        budget = plan.budget
-        left = budget.total - sum(budget.used[name] for name in ("weights", "alpha", "folds"))
-        if count == 1 or left >= ROWS_SHARE * rows:
-            return plan, path[:count]
-    raise AssertionError("a path has one C or more")
-
-
-def ends_bytes(source: Source, folds: Folds) -> int:
-    """Memory of ``HeldOutCD.last``."""
-    classes = 1 if source.labels is None or source.labels.binary else len(source.labels.values)
-    return 8 * folds.count * classes * (source.n_features + 1 + source.n_samples)
-
-
 def trains_on_numbers(train_settings: TrainSettings) -> bool:
     """The loss is one of regression."""
     return get_loss(train_settings.method.get("loss") or "hinge").of_numbers
@@ -204,47 +146,19 @@ def check_folds(source: Source, folds: Folds, y: np.ndarray, train_settings: Tra
         )
     if trains_on_numbers(train_settings) or source.labels is None:
         return
-    inside = codes_by_fold(folds, y, 2 if source.labels.binary else len(source.labels.values))
+    labels = source.labels
+    labelled = y != labels.unknown
+    codes = (y[labelled] + 1) // 2 if labels.binary else y[labelled]
+    inside = np.zeros((folds.count, len(labels.values)), np.int64)  # rows of each class in each fold
+    np.add.at(inside, (folds.of_rows[labelled], codes), 1)
     outside = inside.sum(axis=0) - inside
     if (outside == 0).any():
         fold, position = np.argwhere(outside == 0)[0].tolist()
-        values = source.labels.values
         raise InputError(
-            f"{source.name}: all rows of label {label_text(values[position])} are in fold {fold + 1} of {folds.count}, "
-            "so that a model would be trained without them; it takes two such rows or more, or other groups of rows"
+            f"{source.name}: all rows of label {label_text(labels.values[position])} are in fold {fold + 1} of "
+            f"{folds.count}, so that a model would be trained without them; it takes two such rows or more, or "
+            "other groups of rows"
         )
-
-
-def score(
-    problem: HeldOutProblems,
-    held: np.ndarray,
-    targets: np.ndarray,
-    weights: np.ndarray | None,
-    folds: Folds,
-    scores: CrossValidation,
-    positions: slice,
-) -> None:
-    """Each row by the models of its own fold; held (n_samples, n_C, classes): its decision values; targets, weights:
-    as ``targets_of`` has them."""
-    n_C, classes = held.shape[1:]
-    k, real = n_C * classes, problem.real
-    sides = None if classes == 1 else np.tile(2 * np.eye(classes + 1, classes, dtype=np.int8) - 1, n_C)
-    objective = Objective(0.0, np.ones((k, 2)), sides, problem.function)
-    for fold in range(folds.count):
-        rows = np.flatnonzero(folds.of_rows == fold)
-        y, z, sums = targets[rows], held[rows], np.zeros((k, SUMS))
-        importance = None if weights is None else weights[rows]
-        of_rows = z.reshape(-1, k), np.zeros((len(rows), k)), y, y if real else None, importance
-        certificate_sums(*of_rows, objective, np.arange(k, dtype=np.int32), None, sums)
-        losses = np.cumsum(sums[:, 0].reshape(n_C, classes), axis=1)[:, -1]
-        scores.loss[positions, fold] = losses / max(len(rows) if importance is None else importance.sum(), 1e-300)
-        for number, values in enumerate(z.transpose(1, 2, 0), positions.start):
-            if real:
-                scores.rmse[number, fold] = math.sqrt(np.square(values[0] - y).mean())
-                continue
-            scores.accuracy[number, fold] = np.mean(predicted(values) == y)
-            if classes == 1:
-                scores.auc[number, fold] = area_under_curve(values[0], y > 0)
 
 
 def cross_validate(
@@ -289,14 +203,70 @@ def cross_validate(
             f"feature; choose C with {option('bias', 1)}, whose regularisation matters little where rows are many, and "
             f"train with {option('bias', 'free')} at that C"
         )
-    chosen = folds_of(source, folds, train_settings.seed, groups, trains_on_numbers(train_settings))
-    known = source, path, chosen, at_once, train_settings, threads, Watch(on_event, stop)
-    if cluster is None:
-        return follow_path(*known)
-    from blocksvm.cluster.dask import cluster_at
-    from blocksvm.cluster.loop import cluster_loop
-    from blocksvm.cluster.plan import plan_there
+    began, done, previous, real = time.perf_counter(), 0, None, trains_on_numbers(train_settings)
+    chosen = folds_of(source, folds, train_settings.seed, groups, real)
+    targets = targets_of(source, real)
+    check_folds(source, chosen, targets[0], train_settings)
+    rows = np.bincount(chosen.of_rows, minlength=folds)
+    scores = CrossValidation(path, folds, rows, **{name: np.full((len(path), folds), math.nan) for name in FIGURES})
+    classes = 1 if source.labels is None or source.labels.binary else len(source.labels.values)
+    # of ``HeldOutCD.last``; and of folds, targets, weights, and what scoring a fold takes
+    end_bytes, fold_bytes = 8 * folds * classes * (source.n_features + 1 + source.n_samples), 48 * source.n_samples
 
-    there = cluster_at(cluster, source)
-    with there.opened():
-        return follow_path(*known, plan_there, partial(cluster_loop, cluster=there))
+    def plan_part(rest: list[float]) -> tuple[Plan, list[float]]:
+        """The plan of as many C at once, the first of the rest, as leave the rows enough memory, or one; and these."""
+        for count in range(min(at_once, len(rest)), 0, -1):
+            kind = HeldOutNewton if train_settings.solver == "newton" else HeldOutCD
+            make = partial(kind, path=rest[:count], folds=chosen)
+            ends = (previous is not None) + (count < len(rest))  # of the part before, and of this one
+            besides = {"folds": fold_bytes + ends * end_bytes}
+            try:
+                plan = make_plan(make, previous, source, train_settings, besides=besides)
+            except InputError:
+                if count == 1:
+                    raise
+                continue
+            rows = plan.source.shape.block_bytes(source.n_samples, plan.source.size)
+            left = plan.budget.total - sum(plan.budget.used[name] for name in ("weights", "alpha", "folds"))
+            if count == 1 or left >= ROWS_SHARE * rows:
+                return plan, rest[:count]
+        raise AssertionError("a path has one C or more")
+
+    def count_readings(event: dict) -> None:
+        if event["event"] == "outer":
+            scores.readings += (event["blocks"] > 0) + event["certificates"]
+        on_event(event)
+
+    make_plan, make_loop = plan_here, OuterLoop
+    with ExitStack() as stack:
+        if cluster is not None:
+            from blocksvm.cluster.dask import cluster_at
+            from blocksvm.cluster.loop import cluster_loop
+            from blocksvm.cluster.plan import plan_there
+
+            there = cluster_at(cluster, source)
+            make_plan, make_loop = plan_there, partial(cluster_loop, cluster=there)
+            stack.enter_context(there.opened())
+        while done < len(path):
+            plan, part = plan_part(path[done:])
+            plan.share_work(threads)
+            on_event({"event": "part", "path": part, "of": len(path), "done": done})
+            loop = make_loop(plan, Watch(count_readings, stop))
+            result = loop.run()
+            scores.settings = dict(plan.solver.settings) | train_settings.run_settings()
+            scores.settings.pop("C")
+            scores.status = result.status
+            if result.status == "interrupted":
+                return scores
+            scores.parts.append(len(part))
+            positions = slice(done, done + len(part))
+            held = plan.solver.held(loop.state)[:, : len(part)]
+            gaps = np.array(result.certificate.by_class["rel_gap"]).reshape(-1, folds, held.shape[2])
+            scores.rel_gap[positions] = gaps[: len(part)].max(axis=2)
+            scores.add(plan.solver.problem, held, *targets, chosen, positions)
+            scores.seconds = time.perf_counter() - began
+            done += len(part)
+            previous = plan.solver.last(loop.state) if done < len(path) else None
+            del loop, plan, result, held
+            gc.collect()  # they refer to each other, and hold the memory that the next part takes
+    return scores

@@ -34,7 +34,7 @@ from blocksvm.estimators import (
     OnlineRegressor,
     estimator,
 )
-from blocksvm.estimators import fit_rows as of_rows
+from blocksvm.estimators import estimator as of_rows
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.online import LEARNERS, get_learner
 from blocksvm.sources.matrix import Matrix, by_frequency

@@ -10,7 +10,7 @@ from support.training_cases import make_store, random_rows, svmlight
 
 from blocksvm import fit
 from blocksvm.ask import main as ask
-from blocksvm.model.asking import SmallestMargins, margins_of
+from blocksvm.model.decision_values import SmallestMargins, margins_of
 from blocksvm.split import main as split
 from blocksvm.train import main as train
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from blocksvm import predict, split, train
 from blocksvm.kernels.rows import Entries
-from blocksvm.model.contribution_kernels import largest_contributions
-from blocksvm.model.explanations import MOST
+from blocksvm.model.explanations import MOST, largest_contributions
 from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import StoreScorer
 
@@ -21,16 +20,14 @@ ENTRIES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from([-2.0, -1.0, -0.
 @given(rows=st.lists(ENTRIES, min_size=1, max_size=4),
        w=st.lists(st.sampled_from([-2.0, -1.0, 0.0, 1.0, 2.0]), min_size=18, max_size=18), n=st.integers(1, 6),
        several=st.booleans())  # fmt: skip
-def test_the_kernel_finds_what_the_definition_says(rows, w, n, several):
+def test_contributions_are_what_the_definition_says(rows, w, n, several):
     weights = np.array(w).reshape(6, 3) if several else np.array(w[:6])[:, None]
     k = weights.shape[1]
     indptr = np.cumsum([0, *map(len, rows)])
     indices = np.array([j for row in rows for j, _ in row], np.int32)
     values = np.array([x for row in rows for _, x in row], np.float32)
     classes = np.arange(len(rows)) % k
-    features, found = np.empty((len(rows), n), np.int64), np.empty((len(rows), n))
-    entries = Entries(indptr, indices, values)
-    largest_contributions(entries, weights.reshape(-1), k, classes, features, found)
+    features, found, _ = largest_contributions(Entries(indptr, indices, values), weights.T, classes, n)
     for i, row in enumerate(rows):
         expected = reference.largest_contributions(row, weights[:, classes[i]], n)
         rest = [(-1, 0.0)] * (n - len(expected))

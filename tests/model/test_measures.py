@@ -10,9 +10,9 @@ from support.training_cases import make_store, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
+from blocksvm.model.decision_values import each, logistic, one_of_several
 from blocksvm.model.measures import ClassMeasures, Probabilities, RealMeasures, SetMeasures, merge
 from blocksvm.model.model_file import load_model
-from blocksvm.model.probabilities import each, logistic, one_of_several
 from blocksvm.model.scoring import Scores
 from blocksvm.predict import main as predict_main
 from blocksvm.sources.matrix import Matrix

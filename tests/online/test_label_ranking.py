@@ -15,10 +15,9 @@ from support.training_cases import assert_resumed, make_store, run_in_process, t
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.info import main as info_main
-from blocksvm.model.decision_values import misordered
+from blocksvm.model.decision_values import Predictions, misordered
 from blocksvm.model.measures import SetMeasures
 from blocksvm.model.model_file import load_model
-from blocksvm.model.prediction_lines import Predictions
 from blocksvm.model.scoring import Scores
 from blocksvm.online import loops
 from blocksvm.online.loops import SetTable

@@ -6,7 +6,7 @@ import numpy as np
 
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.held_out_problems import HeldOutCD
+from blocksvm.validation.folds import HeldOutCD
 from blocksvm.validation.path import plan_here
 
 N, PATH = 200, [0.05, 0.5, 2.0]

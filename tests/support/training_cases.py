@@ -24,8 +24,7 @@ from blocksvm.cluster.plan import ClusterPlan
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.exchange.forms import import_model
 from blocksvm.losses import get_loss
-from blocksvm.model.solver_state import describe_checkpoint
-from blocksvm.model.takeover import InitialModels
+from blocksvm.model.solver_state import InitialModels, describe_checkpoint
 from blocksvm.problems.certificate import NOTHING
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.solver import PassResult, Visit

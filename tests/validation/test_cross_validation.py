@@ -21,8 +21,7 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.folds import SALT, folds_of
-from blocksvm.validation.held_out_problems import HeldOutCD
+from blocksvm.validation.folds import SALT, HeldOutCD, folds_of
 from blocksvm.validation.path import cross_validate, plan_here
 
 CHUNKS = np.arange(0, N, 20)
