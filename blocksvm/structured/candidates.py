@@ -88,9 +88,6 @@ def _one(number) -> np.ndarray:
     return np.array([number], np.int32)
 
 
-# ------------------------------------------------------------------------------------------------ BLEU
-
-
 @cache
 def metric():
     """BLEU whose counts of n-grams, n > 1, are raised by one in a sentence (Lin, Och, COLING 2004).  Texts are taken as
@@ -111,9 +108,6 @@ def corpus_bleu(texts: list[str], references: list[list[str]]) -> float:
 
     of_all = BLEU(tokenize="none", smooth_method="none", force=True)
     return of_all.corpus_score(texts, [list(one) for one in zip(*references, strict=True)]).score
-
-
-# ------------------------------------------------------------------------------------------------ the task
 
 
 @dataclass

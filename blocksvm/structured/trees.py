@@ -100,9 +100,6 @@ class Trees(TokenAnswers):
         return heads[1:]
 
 
-# ------------------------------------------------------------------------------------------------ the task
-
-
 class Arcs:
     """The arcs of a text, which templates make features of.  Names: those of tokens, behind an h of the head or an m of
     the modifier, as hw[0], mt[-1], hw.suffix3[0]; d, direction and distance; b, a tag that occurs between the two ends,
