@@ -25,8 +25,7 @@ from blocksvm.online.learner import COMMON_SETTINGS, NUMBERS
 from blocksvm.online.solver import settings_of
 from blocksvm.sources.source import Labels
 from blocksvm.store.descriptions import ModelMeta
-from blocksvm.streaming.stream_features import StreamFeatures
-from blocksvm.streaming.stream_learner import StreamLearner
+from blocksvm.streaming.stream_learner import StreamFeatures, StreamLearner
 
 if TYPE_CHECKING:
     from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
@@ -50,20 +49,14 @@ def continued(path: Location, settings: StreamSettings) -> StreamSettings:
             "rows of each class will come is not known"
         )
     with names_of(path):
-        return _going_on(path, saved, settings)
-
-
-def _going_on(path: Location, saved: ModelMeta, settings: StreamSettings) -> StreamSettings:
-    """The same, once the model is found to be an online learner's."""
-    method = saved.method
-    takes = settings_of(get_learner(method.name), method.settings) + COMMON_SETTINGS
-    shared = {name: getattr(settings, name) or None for name in COMMON_SETTINGS.names()}
-    resolved = continued_settings(path, method, takes, {**settings.settings, **shared})
-    own = {name: value for name, value in resolved.items() if name not in COMMON_SETTINGS}
-    common = {name: resolved.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()}
+        takes = settings_of(get_learner(method.name), method.settings) + COMMON_SETTINGS
+        shared = {name: getattr(settings, name) or None for name in COMMON_SETTINGS.names()}
+        resolved = continued_settings(path, method, takes, {**settings.settings, **shared})
+        own = {name: value for name, value in resolved.items() if name not in COMMON_SETTINGS}
+        common = {name: resolved.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()}
+        of_text = _format_of(path, saved, settings) | _weighing_of(path, saved, settings)
     bias = saved.constant if settings.bias is None else settings.bias
     bits = saved.text.bits if settings.bits is None else settings.bits
-    of_text = _format_of(path, saved, settings) | _weighing_of(path, saved, settings)
     return replace(settings, learner=method.name, settings=own, bias=bias, bits=bits, **of_text, **common)
 
 
