@@ -15,7 +15,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.online.runner import Runner
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import report
-from blocksvm.theory.comparators import FixedWeights, measure
+from blocksvm.theory.comparators import Comparator, FixedWeights
 from blocksvm.theory.replay import replay_batches
 from blocksvm.theory.rows import ReplayRows, log_spaced
 from blocksvm.theory.run import Run
@@ -54,12 +54,12 @@ def test_rounds_of_several_rows_are_the_definition(case, size):
     at = run.times - 1
     agree(run.scores, scores)
     agree(run.loss, np.cumsum(values + lam / 2 * norms)[at])
-    agree(run.read.gradients, gradients)
+    agree(run.gradients, gradients)
     # Theorem 1 of Shalev-Shwartz et al. 2011, of the rounds' means
     u = 0.3 * plane
     if run.ball is not None:  # the bounds are about weights there
         u *= min(1.0, 0.9 * run.ball[1] / np.linalg.norm(u))
-    made = measure(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
+    made = Comparator(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
     bounds = judged(run, [made])
     R, rounds = np.linalg.norm(X, axis=1).max(), T // size
     largest = {"Pegasos, projected": (math.sqrt(lam) + R) ** 2, "Pegasos, no projection": 4 * R**2,
@@ -78,13 +78,13 @@ def test_rounds_are_the_same_in_any_blocks_and_of_one_row_those_of_the_learner()
     for chunk_rows in (np.arange(60), np.arange(0, 60, 11)):
         parts = batched(X, y, PEGASOS[0], 7, chunk_rows)
         assert np.array_equal(parts.scores[:56], whole.scores[:56])
-        assert np.array_equal(parts.read.gradients, whole.read.gradients)
-        assert np.array_equal(parts.read.penalty, whole.read.penalty)
+        assert np.array_equal(parts.gradients, whole.gradients)
+        assert np.array_equal(parts.penalty, whole.penalty)
     for case in PEGASOS:
         one, plain = batched(X, y, case, 1), replayed(X, y, "pegasos", case)
         agree(one.scores, plain.scores)
         agree(one.loss, plain.loss)
-        agree(one.read.gradients, plain.read.gradients)
+        agree(one.gradients, plain.gradients)
 
 
 def test_the_report_of_rounds_has_a_certified_comparator():
@@ -109,14 +109,14 @@ def test_the_inequality_is_checked_in_each_round(name, case):
     run = replayed(X, y, name, case, np.arange(1, 51))
     dense = Dense(X, y, name, case)
     for u in (plane, 0.0 * plane, 5.0 * plane):
-        made = measure(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
+        made = Comparator(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
         each = [slack_of_round(dense, u, case, s) for s in range(50)]
         agree(made.slack, np.minimum.accumulate(each))
         assert made.slack[-1] >= 0.0
     # with nothing for the gradients on the right side the first step from w = 0 alone violates it
     run.sq_norms = np.zeros(50)
     run.settings["l1"] = 1e-9
-    wrong = measure(run, FixedWeights("u", np.zeros(X.shape[1] + 1)), np.zeros(50))
+    wrong = Comparator(run, FixedWeights("u", np.zeros(X.shape[1] + 1)), np.zeros(50))
     one = judged(run, [wrong])["FOBOS, HF-FOBOS: inequality of each round"]
     assert one.violated and wrong.slack[-1] < 0.0
 
