@@ -1,7 +1,5 @@
 """blocksvm structure: outputs with structure, trained on column text, predicted and evaluated."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 

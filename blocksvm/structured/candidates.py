@@ -8,8 +8,6 @@ together.  Their qualities come from a file of numbers, a line each, or from BLE
 2002) or another function of a candidate's text and the sentence's references.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache

@@ -21,8 +21,6 @@ several oracles each of them, outputs of small losses, replaces the gold one (Wa
     score(o) - score(y') >= rho(gold, y') - rho(gold, o) - slack   where the right side without its slack is above 0
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable, Sequence

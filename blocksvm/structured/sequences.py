@@ -9,8 +9,6 @@ for each feature of a pair one for each two neighbouring kinds, (n_kinds + 1, n_
 first, then as many for all pairs (``kernels/paths.py``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

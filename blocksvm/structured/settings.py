@@ -1,7 +1,5 @@
 """The settings of structured learners, of a run of one, and of the tasks; imports nothing heavy."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from blocksvm.base.memory import MEMORY

@@ -1,8 +1,6 @@
 """The protocol of tasks: text to examples of a structure, outputs to lines of text, figures of outputs; a training run
 of a learner, and predictions; and a model's file: weights, the ids of their features, and how text becomes these."""
 
-from __future__ import annotations
-
 import os
 import time
 from abc import ABC, abstractmethod

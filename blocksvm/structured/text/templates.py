@@ -6,8 +6,6 @@ NAME[OFFSET] or NAME.ATTRIBUTE[OFFSET].  The task says what names there are: tho
 others features of answers.  A feature's id is 63 bits of a hash of the template and the values of its parts.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
