@@ -1,20 +1,11 @@
 """blocksvm margin: the maximum margin of a store's rows, certified, and its support vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run
-from blocksvm.cli.options import (
-    FIGURE,
-    OVERWRITE,
-    UNCONVERGED,
-    chosen_values,
-    json_of,
-    unlimited,
-)
+from blocksvm.cli.options import FIGURE, OVERWRITE, UNCONVERGED, chosen_values, json_of, unlimited
 from blocksvm.cli.outputs import emit_json, outputs_of, print_written
 from blocksvm.conversion.split_settings import TEMP
 from blocksvm.theory.settings import MARGIN_SETTINGS

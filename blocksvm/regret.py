@@ -1,19 +1,9 @@
 """blocksvm regret: an online learner's regret on a store, and the proven bounds beside it."""
 
-from __future__ import annotations
-
 from blocksvm.base.errors import InputError, option_string
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.cli.console import Parser, run, value_of
-from blocksvm.cli.options import (
-    FIGURE,
-    OVERWRITE,
-    SOLVER_WORDS,
-    chosen_values,
-    json_of,
-    name_of_code,
-    refusal,
-)
+from blocksvm.cli.options import FIGURE, OVERWRITE, SOLVER_WORDS, chosen_values, json_of, name_of_code, refusal
 from blocksvm.cli.outputs import emit_json, outputs_of, print_written
 from blocksvm.online import LEARNERS
 from blocksvm.theory.settings import MAX_ROWS, REPLAY

@@ -1,7 +1,5 @@
 """blocksvm stream: one pass over text, each row predicted, then learned from, then gone."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
@@ -11,20 +9,8 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import SEED, Setting, Settings
 from blocksvm.base.user_code import names_of
+from blocksvm.cli import options as cli
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, is_closed, run, value_of
-from blocksvm.cli.options import (
-    FORMAT,
-    OVERWRITE,
-    SOLVER_WORDS,
-    THREADS,
-    chosen_values,
-    described,
-    files_named,
-    json_of,
-    n_threads,
-    name_of_code,
-    refusal,
-)
 from blocksvm.cli.outputs import emit_json, outputs_of, print_next, print_results
 from blocksvm.conversion.split_settings import SKIP_BAD
 from blocksvm.files.paths import location
@@ -37,9 +23,9 @@ DEFAULT = "auto"
 OF_STREAM = ("labels", "bits", "bias", "skip_bad", "save_every", "memory", "seed", "normalize", "duplicates", "format",
              "passes", "test")  # fmt: skip
 ONE_ROW = ("label", "score", "length", "final")  # of a report, what is about the row seen last
-LEARNER = Setting("learner", "a learner of the list below (default auto), or several, as pa1,arow", None, name_of_code,
-                  tuple(LEARNERS), metavar="NAME", also="--solver")  # fmt: skip
-HELP_LEARNER = Setting("help_learner", "show the settings of a learner, such as pa1, and exit", None, name_of_code,
+LEARNER = Setting("learner", "a learner of the list below (default auto), or several, as pa1,arow", None,
+                  cli.name_of_code, tuple(LEARNERS), metavar="NAME", also="--solver")  # fmt: skip
+HELP_LEARNER = Setting("help_learner", "show the settings of a learner, such as pa1, and exit", None, cli.name_of_code,
                        tuple(LEARNERS), metavar="NAME")  # fmt: skip
 BIAS = Setting("bias", "append a constant feature of value B (default 0: none)", None, metavar="B")
 LABELS = Setting("labels", "all labels that may occur (default: -1 and 1, or 0 and 1)", None, str, metavar="NEG,POS")
@@ -75,16 +61,17 @@ def parser(learner: str, settings: Settings, format_name: str | None = None) -> 
         "stream", "Learn from text (plain, compressed, or - for standard input) in one pass.",
         f"{names}\n(--help-learner NAME shows the settings of one)\n\n{EPILOG}",
     )  # fmt: skip
-    p.refusal = refusal(learner, settings)
+    p.refusal = cli.refusal(learner, settings)
     p.add_argument("inputs", nargs="*", metavar="INPUT", help="text, one file or several (default: standard input)")
     p.add("the learner", LEARNER, HELP_LEARNER, BIAS, replace(SEED, help="seed of --query"))
     p.add(f"settings of {learner or 'the learner'}", *settings, defaults=False)
-    p.add("the rows", FORMAT, LABELS, *(RECIPE[name] for name in ("bits", "normalize", "duplicates")), defaults=False)
+    of_recipe = [RECIPE[name] for name in ("bits", "normalize", "duplicates")]
+    p.add("the rows", cli.FORMAT, LABELS, *of_recipe, defaults=False)
     p.add("the rows", *ROWS)
     p.add("settings of formats", *settings_offered(format_name), defaults=False)
     p.add("predictions", *PREDICTIONS)
-    p.add("starting, watching, saving", *SAVING, json_of("the result of the stream"), OVERWRITE)
-    threads = replace(THREADS, help=THREADS.help.replace("one a processor", "all processors but one"))
+    p.add("starting, watching, saving", *SAVING, cli.json_of("the result of the stream"), cli.OVERWRITE)
+    threads = replace(cli.THREADS, help=cli.THREADS.help.replace("one a processor", "all processors but one"))
     p.add("the machine", MEMORY, threads)
     return p
 
@@ -94,7 +81,7 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
     learned by; of several learners the names with commas between them, and the settings of all."""
     from blocksvm.online.learner import COMMON_SETTINGS
 
-    name = value_of(arguments, *SOLVER_WORDS)
+    name = value_of(arguments, *cli.SOLVER_WORDS)
     continued = value_of(arguments, "--from")
     targets, loss = value_of(arguments, "--targets"), value_of(arguments, "--loss")
     if name is None and continued is not None:
@@ -124,11 +111,15 @@ def learner_named(name: str):
 
 def main(arguments: list[str]) -> int:
     if (name := value_of(arguments, "--help-learner")) is not None:
-        print(help_text(name))
+        from blocksvm.online.learner import COMMON_SETTINGS
+
+        one = learner_named(name)
+        example = f"example: blocksvm stream rows.svm --learner {one.example}"
+        print(cli.described(name, f"{one.summary} ({one.source})", one.settings + COMMON_SETTINGS, ("", example)))
         return 0
     learner, declared = learner_of(arguments)
     options = parser(learner, declared, value_of(arguments, "--format")).parse_args(arguments)
-    inputs = files_named(options.inputs, options.stderr, options.format) or ["-"]
+    inputs = cli.files_named(options.inputs, options.stderr, options.format) or ["-"]
     check_options(options)
     outputs = checked_outputs(options, inputs)
     for name in inputs:
@@ -142,9 +133,9 @@ def main(arguments: list[str]) -> int:
     from blocksvm.cli.stream_lines import StreamDisplay
     from blocksvm.streaming.stream_saving import StreamOutputs
 
-    given = chosen_values(options, declared) | chosen_values(options, settings_offered(options.format))
+    given = cli.chosen_values(options, declared) | cli.chosen_in(options)
     given |= {name: getattr(options, name) for name in OF_STREAM}
-    given["n_jobs"] = n_threads(options.threads, spared=1)  # beside the threads that read and that learn
+    given["n_jobs"] = cli.n_threads(options.threads, spared=1)  # beside the threads that read and that learn
     display = StreamDisplay(options.stderr)
     warn = partial(print, file=sys.stderr, flush=True)
     with ExitStack() as stack:
@@ -171,15 +162,6 @@ def main(arguments: list[str]) -> int:
             raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")
     show_end(options, inputs, outputs, stream, display, files)
     return 0
-
-
-def help_text(name: str) -> str:
-    from blocksvm.online.learner import COMMON_SETTINGS
-
-    learner = learner_named(name)
-    example = f"example: blocksvm stream rows.svm --learner {learner.example}"
-    summary = f"{learner.summary} ({learner.source})"
-    return described(name, summary, learner.settings + COMMON_SETTINGS, ("", example))
 
 
 def check_options(options) -> None:

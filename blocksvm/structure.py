@@ -1,22 +1,13 @@
 """blocksvm structure: outputs with structure, trained on column text, predicted and evaluated."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Setting, Settings
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, value_of
-from blocksvm.cli.options import (
-    OVERWRITE,
-    THREADS,
-    UNCONVERGED,
-    chosen_values,
-    described,
-    json_of,
-    name_of_code,
-)
+from blocksvm.cli.options import OVERWRITE, THREADS, UNCONVERGED, chosen_values, described, json_of, name_of_code
 from blocksvm.cli.outputs import emit_json, outputs_of, print_results
+from blocksvm.structured import TASKS, get_learner, get_task
 from blocksvm.structured.settings import ALL_LEARNERS, FEATURES, OF_TASKS, RUN, SCORING
 
 ACTIONS = {
@@ -31,7 +22,7 @@ EXAMPLES = """examples:
 
 Each action has its own --help.
 """
-TASKS = """tasks:
+TASK_LINES = """tasks:
   tags        a label for each token; a line has a token, its columns and its
               label, an empty line ends a sentence
   chunks      the same, with labels of chunks (B-NP, I-NP, O), evaluated as by
@@ -58,7 +49,7 @@ def overview() -> Parser:
 
 def train_parser(declared: Settings, of_task: Settings = Settings()) -> Parser:
     """of_task: the settings of a task from outside."""
-    p = Parser("structure train", "Train a learner of outputs with structure, and write its model.", TASKS)
+    p = Parser("structure train", "Train a learner of outputs with structure, and write its model.", TASK_LINES)
     p.add_argument("text", metavar="TEXT", help="text to learn from, plain or compressed, - for standard input")
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
     p.add("the task", TASK, LEARNER, HELP_LEARNER, OVERWRITE)
@@ -102,13 +93,18 @@ def main(arguments: list[str]) -> int:
 
 def train(arguments: list[str]) -> int:
     if (name := value_of(arguments, "--help-learner")) is not None:
-        print(help_text(name))
+        learner = get_learner(name)
+        print(described(name, learner.summary, learner.settings, [f"source: {learner.source}"]))
         return 0
     of_task = settings_of_task(value_of(arguments, "--task"))
     options = train_parser(ALL_LEARNERS, of_task).parse_args(arguments)
-    settings, values, on = train_settings(options, of_task)
+    if options.task is None:
+        raise InputError("--task is missing: what is to be predicted; choose one of those that --help lists")
+    from blocksvm.structured.tasks import learned_from, resolved, save_structured, structured_model
+
+    groups = [chosen_values(options, declared) for declared in (ALL_LEARNERS, OF_TASKS + of_task, RUN)]
+    settings, values, on = resolved(options.learner, options.task, *groups)
     output = outputs_of(options, [options.text], {"structure": options.model})["structure"]
-    from blocksvm.structured.tasks import learned_from, save_structured, structured_model
 
     learned = learned_from(options.task, options.text, values, on["memory"])
     fitted = fit(options, settings, on, learned)
@@ -122,33 +118,14 @@ def train(arguments: list[str]) -> int:
     return UNCONVERGED if advice and options.epochs is None else 0
 
 
-def help_text(name: str) -> str:
-    from blocksvm.structured import get_learner
-
-    learner = get_learner(name)
-    return described(name, learner.summary, learner.settings, [f"source: {learner.source}"])
-
-
 def settings_of_task(name: str | None) -> Settings:
     """Those that a task from outside the package has beside ``OF_TASKS``."""
-    from blocksvm.structured import TASKS, get_task
-
     return Settings() if name is None or name in TASKS else get_task(name).settings.without(*OF_TASKS.names())
-
-
-def train_settings(options, of_task: Settings) -> tuple[dict, dict, dict]:
-    """``resolved`` of the options; of_task: the settings of a task from outside."""
-    from blocksvm.structured.train import resolved
-
-    if options.task is None:
-        raise InputError("--task is missing: what is to be predicted; choose one of those that --help lists")
-    groups = [chosen_values(options, declared) for declared in (ALL_LEARNERS, OF_TASKS + of_task, RUN)]
-    return resolved(options.learner, options.task, *groups)
 
 
 def fit(options, settings: dict, on: dict, learned):
     from blocksvm.cli.texts import Line, megabytes
-    from blocksvm.structured.train import fit_structure
+    from blocksvm.structured.tasks import fit_structure
 
     structure = learned.structure
     print(f"{options.text}: {structure.n_examples:,} examples, {len(learned.feature_ids):,} features, "
@@ -185,8 +162,7 @@ def fit_lines(fitted) -> list[str]:
 
 def opened(options, stop=lambda: False):
     """(the task of a model, the examples of a text, their predicted outputs)"""
-    from blocksvm.structured.tasks import checked, opened_model
-    from blocksvm.structured.train import predicted
+    from blocksvm.structured.tasks import checked, opened_model, predicted
 
     model, task = opened_model(options.model, options.task)
     scoring = task.settings.checked(chosen_values(options, SCORING), f"the task {task.name}")

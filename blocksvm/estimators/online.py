@@ -17,7 +17,7 @@ from blocksvm.base.labels import Labels
 from blocksvm.base.user_code import by_user
 from blocksvm.estimators.estimator import PARAMETERS, Classifier, Estimator, Regressor, columns_of, documented
 from blocksvm.online import LEARNERS
-from blocksvm.online.learner import COMMON_SETTINGS, NUMBERS, SHARED, learns_apart
+from blocksvm.online.learner import COMMON_SETTINGS, NUMBERS, REST, SHARED
 from blocksvm.online.loops import ROWS
 from blocksvm.online.runner import LearnerState, Runner
 from blocksvm.online.solver import no_epochs
@@ -55,7 +55,7 @@ class Online(Estimator):
         settings, shared = self._settings()
         k = len(self.classes_) if is_classifier(self) else 2
         rule = shared.pop("multiclass", None)
-        prototypes = k if k > 2 and not learns_apart(rule) else 1  # features of one learner
+        prototypes = k if k > 2 and rule != REST else 1  # features of one learner
         known = {"n_features": (self.n_features_in_ + bool(self._bias())) * prototypes}
         return Runner(
             LEARNERS.name_of(self.learner), settings, known, bias=self._bias(), n_classes=k,
@@ -111,7 +111,7 @@ class Online(Estimator):
         runner = self._runner()
         if first:
             new, d = runner.new_state(self.n_features_in_), self.n_features_in_
-            features = new.columns if runner.feature_numbers() == 1 else new.columns.reshape(d + 1, -1)
+            features = new.columns if runner.feature_numbers == 1 else new.columns.reshape(d + 1, -1)
             # with the names and shapes of ``OnlineSolver``
             self._state = {"features": features, "scalars": new.scalars, "tally": new.tally, "epochs": no_epochs()}
         source = Matrix(X, y, weights=weights)

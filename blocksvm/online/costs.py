@@ -15,7 +15,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import Labels
 from blocksvm.base.settings import Setting
 from blocksvm.files.input import open_input
-from blocksvm.online.learner import learns_apart
+from blocksvm.online.learner import REST
 
 PREDICTION, MAX_LOSS = RULES = ("prediction", "max-loss")
 MOST_BYTES = 64_000_000  # of a file of costs: some thousand labels
@@ -91,7 +91,7 @@ def check_costs(settings: Mapping, n_classes: int, kind: str | None, multiclass:
         raise InputError(f"{option('costs')}: is for rows of one label each, not for sets of them; leave it out")
     if n_classes == 2:
         raise InputError(f"{option('costs')}: is for three labels or more; for two, weigh the rows or the classes")
-    if learns_apart(multiclass):
+    if multiclass == REST:
         raise InputError(
             f"{option('costs')}: compares the labels, which {option('multiclass', 'rest')} learns apart; leave it out"
         )

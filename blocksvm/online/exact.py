@@ -8,8 +8,6 @@ FTL    w_t = argmin of the past losses over the ball ||w|| <= B, without which t
 A round costs some steps of an active-set method: for some thousand rows, all in memory.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

@@ -7,10 +7,14 @@ With a budget of N support vectors, a row that cannot be added, or that lies in 
 it (the projectron: Orabona, Keshet, Caputo, JMLR 2009).  The step is the best one within the span: the projection's
 squared length replaces ||phi(x)||^2 (budgeted PA: Wang, Vucetic, AISTATS 2010, sec. 3).  N^2 operations a step.
 
-A constant feature of value B makes K(x, z) + B^2 of K.
-"""
+A constant feature of value B makes K(x, z) + B^2 of K.  The loop over rows predicts by the support vectors:
+w = sum_p coefficients[p] phi(z_p), <phi(x), phi(z)> = K(x, z) + constant.  A step is w += tau y phi(x), with
 
-from __future__ import annotations
+    on mistakes     y z <= 0:  tau = most                               (z = <w, phi(x)>)
+    else            l = 1 - y z > 0:  tau = min(most, l / (q + slack)),  q = ||phi(x)||^2
+
+most and 1 / slack times the row's importance.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,21 +25,17 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget, megabytes
 from blocksvm.base.settings import Setting, Settings
-from blocksvm.kernels.kernel_machine_loops import columns_of
-from blocksvm.online.kernel_loop import HELD, IN_COLUMNS, factorise, learn_by_support
+from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.kernel_machine_loops import columns_of, kernel_value, products_with
+from blocksvm.kernels.rows import value_at
 from blocksvm.online.learner import STEP, WEIGHTS, C, Learner
-from blocksvm.online.loops import EVEN, LOSS_SUM, ROWS
+from blocksvm.online.loops import EVEN, LOSS_SUM, ROWS, importance_of, note
 from blocksvm.online.rules.passive_aggressive import PA, PA1, PA2
 from blocksvm.online.rules.perceptron import PERCEPTRON
 from blocksvm.online.runner import known_of
 from blocksvm.online.solver import RowSolver, factors_by_code, require_two_classes
 from blocksvm.problems.expansion import Expansion, Support, function_of
-from blocksvm.problems.kernel_problem import (
-    KERNEL_SETTINGS,
-    check_kernel,
-    described_kernel,
-    known_of_kernel,
-)
+from blocksvm.problems.kernel_problem import KERNEL_SETTINGS, check_kernel, described_kernel, known_of_kernel
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.solvers.solver import Capabilities, Method, State, StateArray, Task
 from blocksvm.sources.block import Block, joined, rows_of
@@ -49,18 +49,158 @@ SHARED = KERNEL_SETTINGS + (
 OF_MEMORY = 0.5  # share of the support vectors in the memory left for them and the blocks
 LONGER = 4.0  # largest mean length of the support vectors of a budget, in mean lengths of a row
 COEFFICIENTS, POSITIONS = "coefficients", "positions"
-
-
+HELD, IN_COLUMNS = range(2)  # entries of sizes: support vectors; how many of them are in columns
+# A row is in the span of the support vectors if its squared distance to it is at most this fraction of its squared
+# length: the distance is below the square root of the rounding of its projection.
+IN_SPAN = 1e-10
 # bytes of a support vector without its entries: ends, norm, coefficient, row, three numbers of scratch
 ROW_BYTES = 7 * 8
 ENTRY_BYTES = 2 * (4 + 8)  # an entry is stored by row and by column
 LEAST_LOOSE = 256  # so few entries in no columns are not worth sorting
 
 
+@inlined
+def products_with_others(indptr, indices, values, i, ends, sv_indices, sv_values, begin, end, dense, out):
+    """``out[p]`` = the inner product of row i with support vector p, begin <= p < end, which are in no columns; dense
+    (d,) zeros, and zeros again at the end."""
+    if begin == end:
+        return
+    for k in range(indptr[i], indptr[i + 1]):
+        dense[indices[k]] = value_at(values, k)
+    for p in range(begin, end):
+        # the same bits as products_with: its terms in their order, and zeros
+        total = 0.0
+        for k in range(ends[p], ends[p + 1]):
+            total += dense[sv_indices[k]] * sv_values[k]
+        out[p] = total
+    for k in range(indptr[i], indptr[i + 1]):
+        dense[indices[k]] = 0.0
+
+
+@inlined
+def into_span(factor, n, values, out):
+    """Solves L out = values, of the first n rows of the kernel matrix's Cholesky factor L; returns ||out||^2, which is
+    the squared length of the projection of a row with these kernel values on their span."""
+    total = 0.0
+    for p in range(n):
+        residual = values[p]
+        for m in range(p):
+            residual -= factor[p, m] * out[m]
+        out[p] = residual / factor[p, p]
+        total += out[p] * out[p]
+    return total
+
+
+@inlined
+def add_projection(factor, n, step, solved, coefficients):
+    """``coefficients += step d`` with L'd = solved: sum_p d_p phi(z_p) is the projection; overwrites ``solved``."""
+    for p in range(n - 1, -1, -1):
+        d = solved[p] / factor[p, p]
+        coefficients[p] += step * d
+        for m in range(p):
+            solved[m] -= factor[p, m] * d
+
+
+@inlined
+def extend_factor(factor, n, solved, sq_distance):
+    """Append the factor's row n: of a row with ``solved`` from ``into_span``, at this squared distance to the span."""
+    for m in range(n):
+        factor[n, m] = solved[m]
+    factor[n, n] = np.sqrt(sq_distance)
+
+
+@kernel
+def learn_by_support(
+    indptr, indices, values, sq_norms, rows, y, weights, order, ends, sv_indices, sv_values, norms, coefficients,
+    sv_rows, first, owner, held, sizes, positions, factor, kind, gamma, coef0, degree, constant, on_mistakes, most, slack,
+    budget, most_loose, dense, products, solved, tally,
+):  # fmt: skip
+    """Predict each row of ``order``, then learn from it.  Returns how many rows were, fewer than all if the arrays of
+    the support vectors are full, or those in no columns have more than ``most_loose`` entries.
+
+    Support vector p < sizes[HELD] is row sv_rows[p] of the source; its entries are ends[p] .. ends[p + 1] - 1 of
+    (sv_indices, sv_values), its squared norm norms[p].  The first sizes[IN_COLUMNS] are in columns
+    (first, owner, held), too, see kernels/kernel_machine_loops.py.  positions (n_samples,) int32: 1 + p of each row of the
+    source, 0 for no support vector.  factor (budget, budget): the Cholesky factor of the kernel matrix of the support
+    vectors, if rows are projected on their span, else (0, 0).  dense (d,) zeros; products, solved: scratch.
+    """
+    for r in range(order.shape[0]):
+        i = order[r]
+        n = sizes[HELD]
+        start, stop = indptr[i], indptr[i + 1]
+        position = positions[rows[i]] - 1
+        projects = factor.shape[0] > 0
+        full = projects and n == budget
+        if position < 0 and not full and (n == len(norms) or ends[n] + stop - start > len(sv_values)):
+            return r
+        if ends[n] - ends[sizes[IN_COLUMNS]] > most_loose:
+            return r
+        products_with(indptr, indices, values, i, first, owner, held, products[: sizes[IN_COLUMNS]])
+        products_with_others(
+            indptr, indices, values, i, ends, sv_indices, sv_values, sizes[IN_COLUMNS], n, dense, products
+        )
+        z = 0.0
+        for p in range(n):
+            products[p] = kernel_value(products[p], sq_norms[i], norms[p], kind, gamma, coef0, degree) + constant
+            z += coefficients[p] * products[p]
+        label = float(y[i])
+        loss = 1.0 - label * z
+        if loss < 0.0:  # not max(0, .), which hides that z is no number
+            loss = 0.0
+        importance = importance_of(weights, i)
+        mistake = label * z <= 0.0
+        note(tally, importance * loss, 1.0 if mistake else 0.0, mistake, True, z, label, stop - start)
+        if importance <= 0.0 or not (mistake if on_mistakes else loss > 0.0):
+            continue
+        q = kernel_value(sq_norms[i], sq_norms[i], sq_norms[i], kind, gamma, coef0, degree) + constant
+        sq_distance = q
+        if projects and position < 0:
+            span = into_span(factor, n, products, solved)
+            sq_distance = q - span
+            if full or sq_distance <= IN_SPAN * q:
+                q = span
+                sq_distance = 0.0
+        if q <= 0.0:
+            continue
+        step = most * importance
+        if not on_mistakes:
+            step = min(step, loss / (q + slack / importance))
+        step *= label
+        if position >= 0:
+            coefficients[position] += step
+        elif sq_distance == 0.0:
+            add_projection(factor, n, step, solved, coefficients)
+        else:
+            if projects:
+                extend_factor(factor, n, solved, sq_distance)
+            for k in range(start, stop):
+                sv_indices[ends[n] + k - start] = indices[k]
+                sv_values[ends[n] + k - start] = value_at(values, k)
+            ends[n + 1] = ends[n] + stop - start
+            norms[n] = sq_norms[i]
+            coefficients[n] = step
+            sv_rows[n] = rows[i]
+            positions[rows[i]] = n + 1
+            sizes[HELD] = n + 1
+    return order.shape[0]
+
+
+@kernel
+def factorise(ends, sv_indices, sv_values, norms, n, first, owner, held, kind, gamma, coef0, degree, constant,
+                products, solved, factor):  # fmt: skip
+    """Compute the Cholesky factor of n support vectors, all in columns: the same bits as when it grew row by row."""
+    for p in range(n):
+        products_with(ends, sv_indices, sv_values, p, first, owner, held, products[:n])
+        for m in range(p):
+            products[m] = kernel_value(products[m], norms[p], norms[m], kind, gamma, coef0, degree) + constant
+        q = kernel_value(norms[p], norms[p], norms[p], kind, gamma, coef0, degree) + constant
+        extend_factor(factor, p, solved, q - into_span(factor, p, products, solved))
+
+
 class SupportVectors:
     """Up to ``most_rows`` rows with up to ``most_entries`` entries of ``n_features`` features.  by_row (n_samples,)
-    int32, zeros: ``positions``, of each row of the source among them, see kernel_loop.py.  projected: with the Cholesky
-    factor of their kernel matrix.
+    int32, zeros: ``positions``, of each row of the source among them, see ``learn_by_support``.  projected: with the
+    Cholesky factor of their kernel matrix.
 
     The arrays have their full length from the start; the system gives memory only to pages that are written.
     """
@@ -130,13 +270,6 @@ class SupportVectors:
         return Support(
             self.ends[: n + 1], self.indices[:nnz], self.values[:nnz], self.norms[:n], self.coefficients[:n], kernel
         )
-
-    def finite(self) -> bool:
-        return bool(np.isfinite(self.coefficients[: len(self)]).all())
-
-    def put_coefficients(self, by_row: np.ndarray) -> None:
-        """Write the coefficients to ``by_row`` (n_samples,), for a checkpoint; entries of other rows do not change."""
-        by_row[self.rows[: len(self)]] = self.coefficients[: len(self)]
 
     def restore(self, by_row: np.ndarray, blocks: Callable[[], Iterable[Block]], function: tuple, constant: float):
         """Restore the support vectors from ``positions`` and a checkpoint's coefficients, in one reading of all rows."""
@@ -220,9 +353,11 @@ class KernelOnlineSolver(RowSolver):
             self.learn_part(block, weights, part, tally)
             done += len(part)
             yield int(tally[ROWS])
-        if not (math.isfinite(tally[LOSS_SUM]) and self.vectors.finite()):
+        n = len(self.vectors)
+        coefficients = self.vectors.coefficients[:n]
+        if not (math.isfinite(tally[LOSS_SUM]) and np.isfinite(coefficients).all()):
             raise InputError(f"{self.name}: its weights overflowed; scale the rows to norm 1")
-        self.vectors.put_coefficients(self.by_row)
+        self.by_row[self.vectors.rows[:n]] = coefficients  # for a checkpoint
 
     def learn_part(self, block: Block, weights: np.ndarray | None, order: np.ndarray, tally: np.ndarray) -> None:
         """Predict each row of ``order``, then learn from it."""

@@ -30,12 +30,7 @@ LARGEST = 1e50
 
 # kinds of labels: a class, a number, a set of classes; none is used
 CLASSES, NUMBERS, SETS, NO_TARGETS = "classes", "numbers", "sets", "none"
-PROTOTYPE, REST = RULES = ("prototype", "rest")  # the rules for more than two classes
-
-
-def learns_apart(rule: str | None) -> bool:
-    """Whether this rule for several classes has a learner for each."""
-    return rule == REST
+PROTOTYPE, REST = RULES = ("prototype", "rest")  # the rules for more than two classes: one for all, a learner for each
 
 
 def of_classes(targets: str | None) -> bool:
@@ -58,6 +53,8 @@ STEP = positive("step", "step size c", 1.0, metavar="C")
 DECAY = Setting("decay", "step sizes c / sqrt(t), or constant ones", "sqrt", kind=str, choices=("constant", "sqrt"))
 RADIUS = positive("radius", "project w on the ball ||w|| <= B", None, metavar="B")
 L1 = not_negative("l1", "weight of ||w||_1", 0.0)
+L2 = not_negative("l2", "weight of ||w||^2 / 2", 0.0)
+GROUP = not_negative("group", "weight of ||w||_2, not squared", 0.0)
 C = positive("C", "weight of the loss", 1.0)
 LAM = positive("lam", "weight of ||w||^2 / 2", REQUIRED, metavar="L")
 MAX_NORM = positive("max_norm", "largest norm of a row (a store knows it)", REQUIRED, metavar="R")
@@ -77,26 +74,24 @@ def softened(settings: Mapping) -> dict[str, float]:
 
 
 # settings of every learner
-SHARED = Settings(
-    (
-        Setting("average", "take the mean of the weights over the rows learned from, not the last weights", False,
-                kind=bool),
-        Setting("multiclass", "for more than two labels: 'prototype' (default), one rule for all classes, or 'rest', "
-                "a learner for each", None, kind=str, choices=RULES, metavar="RULE"),
-        Setting("targets", "what labels are: 'classes' (default), 'numbers' (regression) or 'sets' of classes (a store "
-                "knows); 'none': the rows themselves are predicted", None, kind=str,
-                choices=(CLASSES, NUMBERS, SETS, NO_TARGETS), metavar="KIND"),
-        Setting("query", "ask for a label with probability B / (B + |margin|) (default: always)", None, above=0.0,
-                most=LARGEST, metavar="B"),
-    )
-)  # fmt: skip
+SHARED = Settings((
+    Setting("average", "take the mean of the weights over the rows learned from, not the last weights", False,
+            kind=bool),
+    Setting("multiclass", "for more than two labels: 'prototype' (default), one rule for all classes, or 'rest', "
+            "a learner for each", None, kind=str, choices=RULES, metavar="RULE"),
+    Setting("targets", "what labels are: 'classes' (default), 'numbers' (regression) or 'sets' of classes (a store "
+            "knows); 'none': the rows themselves are predicted", None, kind=str,
+            choices=(CLASSES, NUMBERS, SETS, NO_TARGETS), metavar="KIND"),
+    Setting("query", "ask for a label with probability B / (B + |margin|) (default: always)", None, above=0.0,
+            most=LARGEST, metavar="B"),
+))  # fmt: skip
 
 COMMON_SETTINGS = SHARED + (PROBLEM_SETTINGS["class_weight"],)  # what all learners take on stores and streams
 
 # What a learner takes: rows with weights; a prior model, to whose weights its own may be added; --average, the mean of
 # its weights; --bias, a constant feature.
 WEIGHTS, PRIOR, AVERAGE, BIAS = EVERYTHING = ("weights", "prior", "average", "bias")
-
+UNIFORM = (PRIOR, AVERAGE, BIAS)  # of a learner to which all rows count the same
 
 BY_LOSS: dict[str, Callable] = {}  # stands for ``following_numbers`` of numbers, of a learner with the setting loss
 
@@ -148,7 +143,7 @@ class Learner:
     update_numpy(w, x, y, z, state): the new weights (m,) of the row's features, of the old ones, the row's values (m,),
     its label and its score; state has ``settings``, ``importance``, and by the names of the layouts further numbers of
     the features, (m,) arrays, and the scalars, which keep what is assigned to them.  It runs in plain Python
-    (numpy_loops.py).  loss: the name of the loss, unless that is a setting.
+    (``loops.numpy_loops``).  loss: the name of the loss, unless that is a setting.
 
     complete(settings, known): the settings with those that follow from others and from the data; raises InputError for
     what no single setting's range excludes, and for a loss without a function that the rule uses.  targets: by the kind

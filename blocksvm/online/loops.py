@@ -18,17 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 
 from blocksvm.base.vectors import LINE
-from blocksvm.kernels import inlined, inlined_with, specialised
+from blocksvm.kernels import inlined, inlined_with, specialised, with_globals
 from blocksvm.kernels.hash_table import scramble
 from blocksvm.kernels.loss_functions import value
 from blocksvm.kernels.rows import prefetch, prefetch_entries, strided_dot, value_at
 from blocksvm.kernels.shuffle import GOLDEN
-from blocksvm.online.learner import Rule
+from blocksvm.online.learner import Learner, Rule
 from blocksvm.online.memory import Memory, SparseRow
 from blocksvm.online.rule_parts import dot as score
 from blocksvm.online.rule_parts import plain_current as current
@@ -39,10 +40,8 @@ from blocksvm.online.rules.perceptron import perceptron_update as update
 
 # Entries of a tally: rows, sums, and the last row.  NOT_POSITIVE: rows with a margin of 0 or less, of any class where
 # each has one; CORRECTED: those of them whose label was queried; COST: the sum of the costs of predictions
-ROWS, LOSS_SUM, MISTAKES, QUERIED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS, NOT_POSITIVE, CORRECTED, COST = range(
-    11
-)
-TALLY_LENGTH = 11
+ROWS, LOSS_SUM, MISTAKES, QUERIED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS = range(8)
+NOT_POSITIVE, CORRECTED, COST, TALLY_LENGTH = range(8, 12)
 SQUARED_ERRORS = MISTAKES  # where labels are numbers, of which none is a mistake
 
 NO_LABEL = -2  # y of a row that is only predicted; with numbers, nan
@@ -78,7 +77,7 @@ NO_SETS = SetTable(np.empty(0, np.int64), np.empty(0, np.int32))
 @inlined
 def fetch_ahead(rows, order, r, memory, on_lines):
     """Prefetch later rows and the columns of their features; on_lines: no feature's columns straddle two cache lines."""
-    indptr, indices, values, _, _, _ = rows
+    indptr, indices, values, _, _ = rows
     columns, width = memory.columns, memory.width
     if r + ROW_AHEAD < order.shape[0]:
         prefetch_entries(indptr, indices, values, None, order[r + ROW_AHEAD])
@@ -266,7 +265,7 @@ class Work(NamedTuple):
 @inlined
 def step_of_pair(right, wrong, z, importance, rows, i, d, bias, memory, work):
     """The step for row i of ``rows``: of the row with x in the place of class right, and -x in that of class wrong."""
-    indptr, indices, values, _, _, _ = rows
+    indptr, indices, values, _, _ = rows
     end = 0
     if wrong >= 0:
         for c, sign in ((right, 1.0), (wrong, -1.0)):
@@ -286,7 +285,7 @@ def learn_row(rows, i, d, bias, prior, memory, query, key, tally, out, numbers, 
 
     No function that it calls makes arrays, since counting the references to them takes as long as the row.
     """
-    indptr, indices, values, y, weights, _ = rows
+    indptr, indices, values, y, weights = rows
     of_class, sides = work.of_class, work.sides
     k = 1 if ONE else of_class.shape[0]
     part = (d + 1) * memory.width
@@ -413,3 +412,62 @@ def _loops(scratch: int, score, update, current, mean, jointly) -> Loops:
 def loops_of(rule: Rule) -> Loops:
     """The loops with a rule's functions, compiled on their first call.  Learners with the same functions share them."""
     return _loops(rule.scratch, rule.score, rule.update, rule.current, rule.mean, rule.jointly)
+
+
+def numpy_loops(learner: Learner, settings: dict, average: bool) -> Loops:
+    """The loops of a learner with these settings that is a function of numpy arrays (``Learner.update_numpy``), in plain
+    Python."""
+    rule, state = learner.rule, SimpleNamespace(settings=settings)
+    names = list(enumerate(rule.columns._fields))[1 : len(rule.columns) - rule.columns.n_averaging]
+    scalars = list(enumerate(rule.scalars._fields))
+    lagged = rule.width(True) - 1 if average else None
+
+    def entries(row):
+        part = slice(row.start, row.stop)
+        x = np.ones(row.stop - row.start) if row.values is None else row.values[part].astype(np.float64)
+        return row.indices[part], x
+
+    def score(row, memory) -> float:
+        j, x = entries(row)
+        return float(x @ memory.columns.reshape(-1, memory.width)[j, 0])
+
+    def update(row, y, z, importance, memory) -> None:
+        memory.scalars[0] += 1.0
+        j, x = entries(row)
+        columns = memory.columns.reshape(-1, memory.width)
+        own = columns[j]
+        before = own[:, 0].copy()
+        state.importance = importance
+        for c, name in names:
+            setattr(state, name, own[:, c])
+        for c, name in scalars:
+            setattr(state, name, float(memory.scalars[c]))
+        w = learner.update_numpy(own[:, 0], x, y, z, state)
+        if lagged is not None:  # see ``rule_parts.change_weight``
+            own[:, lagged] += (memory.scalars[0] - 1.0) * (w - before)
+        own[:, 0] = w
+        for c, name in names:
+            own[:, c] = getattr(state, name)
+        for c, name in scalars[1:]:
+            memory.scalars[c] = getattr(state, name)
+        columns[j] = own
+
+    def read_weights(memory, average, out) -> None:
+        columns = memory.columns.reshape(len(memory.scalars), -1, memory.width)
+        out[:] = columns[:, :, 0].reshape(-1)
+        if average:
+            out -= (columns[:, :, lagged] / np.maximum(1.0, memory.scalars[:, :1])).reshape(-1)
+
+    three = assembled("numpy", 0, score, update, None, with_globals, with_globals)
+    return Loops(*map(in_plain_python, three), read_weights)
+
+
+def in_plain_python(loop):
+    """A loop in plain Python, which asks for no cache lines."""
+    plain = with_globals(loop, loop.__name__, fetch_ahead=lambda *arguments: None)
+
+    def run(*arguments):
+        with np.errstate(over="ignore"):  # products of hashes
+            plain(*arguments)
+
+    return run

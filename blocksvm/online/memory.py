@@ -8,8 +8,7 @@ A layout is a namedtuple of the positions 0, 1, 2, ...; numba compiles its entri
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,15 +44,7 @@ class Memory(NamedTuple):
     scratch: np.ndarray
 
 
-class Layout(Protocol):
-    """A namedtuple of positions; n_averaging: how many of them, the last ones, are for averages."""
-
-    _fields: tuple[str, ...]
-    n_averaging: int
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[int]: ...
+Layout = Any  # a namedtuple of positions; n_averaging: how many of them, the last ones, are for averages
 
 
 def layout(*names: str, averaging: tuple[str, ...] = ()) -> Layout:

@@ -1,7 +1,5 @@
 """The runner of a learner, which training, streams and regret share: settings, state, loops over rows, weights."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,43 +8,25 @@ from typing import NamedTuple
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import Labels
+from blocksvm.base.labels import SETS, Labels
 from blocksvm.losses import get_loss
 from blocksvm.online import get_learner
 from blocksvm.online.costs import NO_COSTS, CostMatrix, check_costs
-from blocksvm.online.learner import (
-    AVERAGE,
-    BIAS,
-    LARGEST,
-    MAX_NORM,
-    NO_TARGETS,
-    PROTOTYPE,
-    REST,
-    RULES,
-    SETS,
-    SHARED,
-    WEIGHTS,
-    Learner,
-    learns_apart,
-    of_classes,
-)
-from blocksvm.online.loops import EVEN, LOSS_SUM, NO_SETS, ROWS, TALLY_LENGTH, SetTable, loops_of
+from blocksvm.online.learner import LARGEST, NO_TARGETS, PROTOTYPE, REST, SHARED, WEIGHTS, Learner, of_classes
+from blocksvm.online.loops import EVEN, LOSS_SUM, NO_SETS, ROWS, TALLY_LENGTH, SetTable, loops_of, numpy_loops
 from blocksvm.online.memory import Layout, Memory
-from blocksvm.online.numpy_loops import numpy_loops
 
 NO_SCRATCH = np.empty(0)
 
 
 class Rows(NamedTuple):
-    """The rows that a kernel reads: arrays of a block, by the names that they have there; sq_norms may be None for
-    kernels that do not use it."""
+    """The rows that a kernel reads: arrays of a block, by the names that they have there."""
 
     indptr: np.ndarray
     indices: np.ndarray
     values: np.ndarray | None
     y: np.ndarray
-    weights: np.ndarray | None
-    sq_norms: np.ndarray | None = None
+    weights: np.ndarray
 
 
 @dataclass
@@ -87,6 +67,10 @@ class Runner:
     data decide (max_norm, n_features, n_samples); bias: value of the constant feature, which is feature d; key: of the
     draws of selective sampling; shared: ``SHARED`` without multiclass, which is the rule: average, query, targets.
     Raises InputError for settings that do not fit.
+
+    n_vectors: of weights, 1 or one a class; n_learners: each with its scalars, 1, or one a class where each is learned
+    against the rest; feature_numbers, scalar_length: float64 numbers of a feature and of all scalars; ranks: decision
+    values only rank the labels of sets, without a threshold between relevant and irrelevant.
     """
 
     needs_all_rows = False
@@ -107,29 +91,29 @@ class Runner:
         self.sets = shared["targets"] == SETS
         if self.sets and shared["query"] is not None:
             raise InputError(f"{option('query')}: is for rows of one label each, not for sets of them; leave it out")
-        self.rule = (shared["multiclass"] or RULES[0]) if n_classes > 2 or self.sets else None
+        self.rule = (shared["multiclass"] or PROTOTYPE) if n_classes > 2 or self.sets else None
         self.n_classes = n_classes
         self.settings = chosen.resolve(settings, known)
         check_costs(self.settings, n_classes, shared["targets"], shared["multiclass"])
         self.costs: CostMatrix | None = None
         self.learner = chosen.of(self.settings)
-        for name, value in ((AVERAGE, shared["average"]), (BIAS, bias)):
+        for name, value in (("average", shared["average"]), ("bias", bias)):
             if value and name not in self.learner.takes:
                 where = "" if shared["targets"] is None else f" with {option('targets', shared['targets'])}"
                 raise InputError(f"{option(name)}: {chosen.name} does not accept it{where}; leave it out")
+        self.ranks = self.sets and self.rule != REST
         if self.ranks and self.learner.rule.jointly:
             raise InputError(
                 f"{self.name}: its rule is for rows of one label each; for sets of them give "
-                f"{option('multiclass', 'rest')}, "
-                "or another learner"
+                f"{option('multiclass', 'rest')}, or another learner"
             )
         self.average = shared["average"]
         if not (0.0 <= bias <= LARGEST):
             raise InputError(f"{option('bias', bias)}: must be from 0 to {LARGEST:g}")
-        if MAX_NORM.name in self.learner.settings:
+        if "max_norm" in self.learner.settings:
             if bias:
                 raise InputError(f"{option('bias')}: {self.name} has a bias of its own; leave it out")
-            bias = self.settings[MAX_NORM.name]
+            bias = self.settings["max_norm"]
         self.bias = bias
         self.query = math.inf if shared["query"] is None else shared["query"]
         self.key = np.uint64(key % 2**64)
@@ -141,34 +125,11 @@ class Runner:
             self.loops = loops_of(rule)
         else:
             self.loops = numpy_loops(self.learner, self.settings, self.average)
-        self.width = rule.width(self.average)
-        self.n_scalars = len(rule.scalars)
-
-    @property
-    def ranks(self) -> bool:
-        """Whether decision values only rank the labels of sets, without a threshold between relevant and irrelevant."""
-        return self.sets and not learns_apart(self.rule)
-
-    @property
-    def n_vectors(self) -> int:
-        """The number of weight vectors: 1, or one per class."""
-        return self.n_classes if self.rule else 1
-
-    @property
-    def signed(self) -> bool:
-        return self.n_vectors == 1 and not self.real
-
-    @property
-    def n_learners(self) -> int:
-        """The number of learners, each with its scalars: 1, or one per class if each is learned against the rest."""
-        return self.n_classes if learns_apart(self.rule) else 1
-
-    def scalar_length(self) -> int:
-        return self.n_learners * self.n_scalars
-
-    def feature_numbers(self) -> int:
-        """Float64 numbers for each feature, all classes together."""
-        return self.n_vectors * self.width
+        self.width, self.n_scalars = rule.width(self.average), len(rule.scalars)
+        self.n_vectors = n_classes if self.rule else 1
+        self.n_learners = n_classes if self.rule == REST else 1
+        self.feature_numbers, self.scalar_length = self.n_vectors * self.width, self.n_learners * self.n_scalars
+        self.signed = self.n_vectors == 1 and not self.real
 
     def start(self, state: LearnerState) -> None:
         """Write the initial values to columns and scalars, which are zero."""
@@ -270,12 +231,12 @@ class Runner:
 
     def state_bytes(self, d: int, n: int) -> int:
         """Bytes of the state for d features, for any number n of rows, and of the weights read from it."""
-        return 8 * ((self.feature_numbers() + 1 + self.average) * (d + 1) + self.scalar_length())
+        return 8 * ((self.feature_numbers + 1 + self.average) * (d + 1) + self.scalar_length)
 
     def new_state(self, d: int) -> LearnerState:
         """The initial state for d features and the constant one."""
         state = LearnerState(
-            np.zeros((d + 1) * self.feature_numbers()), np.zeros(self.scalar_length()), np.zeros(TALLY_LENGTH)
+            np.zeros((d + 1) * self.feature_numbers), np.zeros(self.scalar_length), np.zeros(TALLY_LENGTH)
         )
         self.start(state)
         return state

@@ -1,7 +1,5 @@
 """An online learner as a block solver: a pass predicts each row of the block, then learns from it."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -11,36 +9,15 @@ from functools import partial
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import SETS as LABEL_SETS
-from blocksvm.base.labels import Labels, require_labels, require_numbers
+from blocksvm.base.labels import SETS, Labels, require_labels, require_numbers
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
 from blocksvm.online import loops
 from blocksvm.online.costs import CostMatrix
-from blocksvm.online.learner import (
-    COMMON_SETTINGS,
-    LOSS,
-    NO_TARGETS,
-    PRIOR,
-    SETS,
-    SHARED,
-    WEIGHTS,
-    Learner,
-    learns_apart,
-    of_classes,
-)
+from blocksvm.online.learner import COMMON_SETTINGS, NO_TARGETS, PRIOR, REST, SHARED, WEIGHTS, Learner, of_classes
 from blocksvm.online.runner import LearnerState, Runner, known_of
 from blocksvm.problems.problem import class_factors, kinds_of, sums_by_class
-from blocksvm.solvers.solver import (
-    Capabilities,
-    Method,
-    PassResult,
-    Solver,
-    State,
-    StateArray,
-    Task,
-    Visit,
-)
+from blocksvm.solvers.solver import Capabilities, Method, PassResult, Solver, State, StateArray, Task, Visit
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
@@ -121,7 +98,7 @@ class OnlineSolver(RowSolver):
         source = task.source
         shared = {name: value for name, value in task.settings.items() if name in SHARED}
         self.sets = None
-        targets, sets = shared.get("targets"), source.label_kind == LABEL_SETS
+        targets, sets = shared.get("targets"), source.label_kind == SETS
         real = not of_classes(targets)
         if sets and not real:
             if targets is not None and targets != SETS:
@@ -142,7 +119,7 @@ class OnlineSolver(RowSolver):
         self.factors = factors_by_code(task, learner, targets)
         if shared.get("multiclass") is not None and k == 2 and not (real or self.sets):
             raise InputError(f"{option('multiclass')}: the rows have two classes; leave it out")
-        if not learns_apart(shared.get("multiclass")) and (k > 2 or self.sets):
+        if shared.get("multiclass") != REST and (k > 2 or self.sets):
             known["n_features"] *= k  # the prototypes' features are features of one learner
         settings = {name: value for name, value in task.settings.items() if name not in COMMON_SETTINGS}
         self.name = learner.name
@@ -164,8 +141,8 @@ class OnlineSolver(RowSolver):
         self.n_vectors = self.runner.n_vectors
         self.bias = self.runner.bias
         self.state_arrays = (
-            StateArray("features", "feature", columns=self.runner.feature_numbers()),
-            StateArray("scalars", "scalar", self.runner.scalar_length()),
+            StateArray("features", "feature", columns=self.runner.feature_numbers),
+            StateArray("scalars", "scalar", self.runner.scalar_length),
             *self.counts,
         )
 
@@ -184,7 +161,7 @@ class OnlineSolver(RowSolver):
 
     def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, state: State) -> Iterator[int]:
         learned = self.learner_state(state)
-        d = len(learned.columns) // self.runner.feature_numbers() - 1
+        d = len(learned.columns) // self.runner.feature_numbers - 1
         y = np.zeros(block.n_samples) if self.predicts_rows else block.y
         parts = self.runner.learn_in_parts(block.matrix, y, order, d, learned, weights=weights, sets=self.sets)
         return (rows for rows, _ in parts)
@@ -222,7 +199,7 @@ def method_of(learner: Learner) -> Method:
         learner.name, learner.summary, learner.settings + COMMON_SETTINGS, capabilities,
         partial(OnlineSolver, learner, capabilities),
         (*((learner.chooser,) if learner.chooser else ()), *(("targets",) if learner.targets else ()),
-         *((LOSS.name,) if LOSS.name in learner.settings else ())),
+         *(("loss",) if "loss" in learner.settings else ())),
         lambda settings: settings_of(learner, settings) + COMMON_SETTINGS,
     )  # fmt: skip
 

@@ -1,8 +1,6 @@
 """Text parsed ahead of the learner: threads read pieces in turn, parse them, and find features in the pieces' order, in
 buffers that are used again."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator

@@ -1,10 +1,8 @@
 """A pass over a stream: rows learned from in their order, reports and saves at row numbers."""
 
-from __future__ import annotations
-
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -13,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import Labels
 from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY, too_small
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
@@ -26,23 +23,15 @@ from blocksvm.formats.format import ReaderOptions
 from blocksvm.model.decision_values import LabelQueries
 from blocksvm.model.model_file import describe_model
 from blocksvm.model.solver_state import check_continued
-from blocksvm.online.learner import COMMON_SETTINGS, WEIGHTS
+from blocksvm.online.learner import COMMON_SETTINGS, SETS, WEIGHTS
 from blocksvm.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
 from blocksvm.online.runner import check_norm
 from blocksvm.online.solver import is_reported
 from blocksvm.store.recipe import UNCHANGED, Recipe
+from blocksvm.streaming import stream_takeover as takeover
 from blocksvm.streaming.ahead import ParsedAhead, ParsedPart
-from blocksvm.streaming.stream_features import StreamFeatures
-from blocksvm.streaming.stream_learner import AREA_BYTES, StreamLearner, learners_of
-from blocksvm.streaming.stream_takeover import (
-    check_continued_stream,
-    continued,
-    factors_to_go_on,
-    go_on,
-    take_prior,
-    taken_over_bytes,
-)
-from blocksvm.streaming.targets import targets_of
+from blocksvm.streaming.stream_learner import AREA_BYTES, StreamFeatures, StreamLearner, learners_of
+from blocksvm.streaming.targets import SetTargets, StreamTargets
 
 OF_PASSES = ("rows", "cumulative_loss", "mistakes", "squared_errors", "cumulative_cost")
 PREDICTED_AT_ONCE = 1 << 16  # decision values
@@ -135,33 +124,26 @@ class StreamPass:
     """One pass over inputs, or several: ``api.streams.Stream``, which says what is called when, with settings that are
     made already."""
 
-    def __init__(self, settings: StreamSettings, *,
-                 prior: Location | None = None, start_from: Location | None = None,
-                 on_report: Callable[[StreamReport], None] = lambda report: None,
-                 on_fault: Callable[[str], None] = lambda sentence: None,
-                 on_save: Callable[[StreamPass], None] | None = None, stop: Callable[[], bool] = lambda: False,
-                 on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None,
-                 on_query: Callable[[str], None] | None = None):  # fmt: skip
+    def __init__(self, settings: StreamSettings, *, prior: Location | None = None, start_from: Location | None = None,
+                 on_report=lambda report: None, on_fault=lambda sentence: None, on_save=None, stop=lambda: False,
+                 on_predicted=None, on_query=None):  # fmt: skip
         if settings.passes < 1:
             raise InputError(f"{option('passes', settings.passes)}: must be 1 or more")
         if settings.test and start_from is None and prior is None:
             raise InputError(f"{option('test')}: learns nothing; give {option('start_from')}, a model to test")
         if "," in settings.learner:
-            alone = {"start_from": start_from, "test": settings.test or None, "predictions": on_predicted,
-                     "ask": on_query}  # fmt: skip
+            alone = {"start_from": start_from, "test": settings.test, "predictions": on_predicted, "ask": on_query}
             for name, value in alone.items():
-                if value is not None:
+                if value:
                     raise InputError(f"{option(name)}: is for one learner; {settings.learner} are several")
         if on_query is not None and settings.query is None:
             raise InputError(f"{option('ask')}: needs {option('query')}, which says how likely labels are asked for")
         if settings.test and settings.query is not None:
             raise InputError(f"{option('test')}: learns nothing, so it asks for no labels; leave {option('query')} out")
-        class_weight = COMMON_SETTINGS["class_weight"].checked(settings.class_weight)
-        settings = replace(settings, class_weight=class_weight)
-        self.settings = settings = settings if start_from is None else continued(start_from, settings)
+        settings = replace(settings, class_weight=COMMON_SETTINGS["class_weight"].checked(settings.class_weight))
+        self.settings = settings = settings if start_from is None else takeover.continued(start_from, settings)
         self.continued = start_from
-        self.on_predicted = on_predicted
-        self.on_report, self.on_save, self.stop = on_report, on_save, stop
+        self.on_report, self.on_save, self.on_predicted, self.stop = on_report, on_save, on_predicted, stop
         self.prior = prior
 
         def skip(sentence: str) -> None:
@@ -170,9 +152,10 @@ class StreamPass:
 
         prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else describe_model(prior).content
-        self.targets = targets_of(settings, prior, prior_model, skip, bool(on_predicted or on_query))
+        kind = SetTargets if settings.targets == SETS else StreamTargets
+        self.targets = kind(settings, prior, prior_model, skip, bool(on_predicted or on_query))
         if start_from is not None:
-            self.targets.labels = check_continued_stream(start_from, self)
+            self.targets.labels = takeover.check_continued_stream(start_from, self)
         classes = self.targets.known_classes()
         self.learners = learners_of(settings, classes, prior is not None)
         self.queries = None if on_query is None else LabelQueries(self.leading.runner.query, settings.seed, on_query)
@@ -181,10 +164,10 @@ class StreamPass:
         if start_from is not None:
             check_continued(start_from, describe_model(start_from), settings.bias or 0.0, self.prior_fingerprint)
         factor = settings.recipe.factor
-        self.factors = factors_to_go_on(start_from, factor) if factor else None
+        self.factors = takeover.factors_to_go_on(start_from, factor) if factor else None
         reading = ReaderOptions(settings.recipe, offers=("duplicates", "bits"), factors=self.factors)
         self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.n_jobs, stop)
-        prior_takes = taken_over_bytes(prior_model, self.factors)
+        prior_takes = takeover.taken_over_bytes(prior_model, self.factors)
         ranked = sum(learner.ranking_bytes() for learner in self.learners)
         self.ranking_bytes = ranked + AREA_BYTES if ranked else 0  # areas are found one after the other
         besides = self.ranking_bytes + prior_takes
@@ -200,15 +183,13 @@ class StreamPass:
         self.counter = RecordCounter()
         self.entries = self.unknown = 0  # where nothing is learned: entries, and those of features that are not known
         if start_from is not None:
-            go_on(start_from, self.features, counts=not settings.test)
+            takeover.go_on(start_from, self.features, counts=not settings.test)
         self.n_known = self.features.n_features
         if prior_model is not None:
-            take_prior(prior, prior_model, self)
+            takeover.take_prior(prior, prior_model, self)
         self.began = time.perf_counter()
         self.begins: list[dict] = []  # of each pass so far the learners' progress before it
         self.last_report = -1
-
-    # -- where it stands -------------------------------------------------------------------------------------------
 
     @property
     def rows(self) -> int:
@@ -226,9 +207,8 @@ class StreamPass:
 
     def plan(self) -> dict[str, int]:
         """Bytes by name, at most."""
-        n_bytes_of = {"text": self.ahead.planned_bytes, "ranking": self.ranking_bytes}
-        n_bytes_of = {name: n_bytes for name, n_bytes in n_bytes_of.items() if n_bytes}
-        return n_bytes_of | {"features": self.settings.memory - sum(n_bytes_of.values())}
+        taken = {"text": self.ahead.planned_bytes} | ({"ranking": self.ranking_bytes} if self.ranking_bytes else {})
+        return taken | {"features": self.settings.memory - sum(taken.values())}
 
     def report(self, final: bool = False) -> StreamReport:
         leading = self.leading
@@ -258,8 +238,6 @@ class StreamPass:
     @property
     def nonzeros(self) -> int:
         return int(self.learners[0].state.tally[NONZEROS])
-
-    # -- the pass --------------------------------------------------------------------------------------------------
 
     @one_run()
     def run(self, inputs: str | Path | Iterable[str | Path]) -> bool:

@@ -1,8 +1,6 @@
 """What a stream writes: its model, in pieces, so that a save takes little memory; predictions, rows whose labels it
 asks for, and a trace."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 

@@ -24,7 +24,7 @@ from blocksvm.online.learner import COMMON_SETTINGS, NUMBERS
 from blocksvm.online.solver import settings_of
 from blocksvm.sources.source import Labels
 from blocksvm.store.descriptions import ModelMeta
-from blocksvm.streaming.stream_features import StreamFeatures
+from blocksvm.streaming.stream_learner import StreamFeatures
 
 if TYPE_CHECKING:
     from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
@@ -53,10 +53,10 @@ def continued(path: Location, settings: StreamSettings) -> StreamSettings:
         resolved = continued_settings(path, method, takes, {**settings.settings, **shared})
         own = {name: value for name, value in resolved.items() if name not in COMMON_SETTINGS}
         common = {name: resolved.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()}
-        bias = saved.constant if settings.bias is None else settings.bias
-        bits = saved.text.bits if settings.bits is None else settings.bits
         of_text = _format_of(path, saved, settings) | _weighing_of(path, saved, settings)
-        return replace(settings, learner=method.name, settings=own, bias=bias, bits=bits, **of_text, **common)
+    bias = saved.constant if settings.bias is None else settings.bias
+    bits = saved.text.bits if settings.bits is None else settings.bits
+    return replace(settings, learner=method.name, settings=own, bias=bias, bits=bits, **of_text, **common)
 
 
 def _format_of(path: Location, saved: ModelMeta, settings: StreamSettings) -> dict:

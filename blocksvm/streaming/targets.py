@@ -1,7 +1,5 @@
 """The labels of a stream as targets: known or recognised classes, sets of classes, or numbers; and rows without one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -20,42 +18,33 @@ MOST_SHORT = int(np.iinfo(np.int16).max)  # sets of a piece that sixteen bits te
 SKIPPED = NO_LABEL - 1  # in the place of a class: the label is none of the classes, and the row is passed over
 
 
-def targets_of(settings, prior, described, on_fault: Callable[[str], None], keeps_unlabelled: bool) -> StreamTargets:
-    """The targets of a stream with these settings; prior: the model, of this description, that it begins from, or None.
-    InputError for labels that do not fit."""
-    labels, real = labels_given(settings.labels), not of_classes(settings.targets)
-    if labels is not None and len(set(labels)) < 2:
-        raise InputError(f"{option('labels')}: name two different labels, or more")
-    if real and labels is not None:
-        raise InputError(f"{option('labels')}: {option('targets', settings.targets)} has no classes; leave it out")
-    if prior is not None and labels is None and not real:
-        labels = described.labels
-        if not labels:
-            raise InputError(
-                f"{prior}: has real targets, and this stream learns classes; give "
-                f"{option('targets', NUMBERS)}, or name another prior model"
-            )
-    classes = None if labels is None else Labels(tuple(sorted(labels)))
-    kind = SetTargets if settings.targets == SETS else StreamTargets
-    classes = kind(classes, real, settings.skip_bad, on_fault, keeps_unlabelled)
-    classes.of_rows = settings.targets == NO_TARGETS
-    return classes
-
-
 class StreamTargets:
-    """labels: the classes, None while they are not known, -1 and +1 or 0 and 1; real: labels are numbers; skip_bad:
-    skip rows of other labels, the first of them reported by on_fault(sentence); keeps_unlabelled: rows without a label
-    are to be predicted; again: in a later pass over the same rows, none of which is counted again; sets: of the last
-    rows, where labels are sets; of_rows: labels are ignored."""
+    """The targets of a stream with these settings; prior: the model, of this description, that it begins from, or None;
+    keeps_unlabelled: rows without a label are to be predicted; on_fault(sentence): of the first rows that are skipped
+    for their labels.  InputError for labels that do not fit.
+
+    labels: the classes, None while they are not known, -1 and +1 or 0 and 1; real: labels are numbers; of_rows: labels
+    are ignored; again: in a later pass over the same rows, none of which is counted again; sets: of the last rows,
+    where labels are sets."""
 
     sets: SetTable | None = None
-    of_rows = False
 
-    def __init__(
-        self, labels: Labels | None, real: bool, skip_bad: bool, on_fault: Callable[[str], None], keeps_unlabelled: bool
-    ):
-        self.labels, self.real, self.skip_bad, self.on_fault = labels, real, skip_bad, on_fault
-        self.keeps_unlabelled = keeps_unlabelled
+    def __init__(self, settings, prior, described, on_fault: Callable[[str], None], keeps_unlabelled: bool):
+        labels, real = labels_given(settings.labels), not of_classes(settings.targets)
+        if labels is not None and len(set(labels)) < 2:
+            raise InputError(f"{option('labels')}: name two different labels, or more")
+        if real and labels is not None:
+            raise InputError(f"{option('labels')}: {option('targets', settings.targets)} has no classes; leave it out")
+        if prior is not None and labels is None and not real:
+            labels = described.labels
+            if not labels:
+                raise InputError(
+                    f"{prior}: has real targets, and this stream learns classes; give "
+                    f"{option('targets', NUMBERS)}, or name another prior model"
+                )
+        self.labels = None if labels is None else Labels(tuple(sorted(labels)))
+        self.real, self.of_rows = real, settings.targets == NO_TARGETS
+        self.skip_bad, self.on_fault, self.keeps_unlabelled = settings.skip_bad, on_fault, keeps_unlabelled
         self.skipped = self.unlabelled = 0
         self.again = False
 

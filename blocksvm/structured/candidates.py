@@ -8,8 +8,6 @@ together.  Their qualities come from a file of numbers, a line each, or from BLE
 2002) or another function of a candidate's text and the sentence's references.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -88,9 +86,6 @@ def _one(number) -> np.ndarray:
     return np.array([number], np.int32)
 
 
-# ------------------------------------------------------------------------------------------------ BLEU
-
-
 @cache
 def metric():
     """BLEU whose counts of n-grams, n > 1, are raised by one in a sentence (Lin, Och, COLING 2004).  Texts are taken as
@@ -111,9 +106,6 @@ def corpus_bleu(texts: list[str], references: list[list[str]]) -> float:
 
     of_all = BLEU(tokenize="none", smooth_method="none", force=True)
     return of_all.corpus_score(texts, [list(one) for one in zip(*references, strict=True)]).score
-
-
-# ------------------------------------------------------------------------------------------------ the task
 
 
 @dataclass

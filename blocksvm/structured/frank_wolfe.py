@@ -25,8 +25,6 @@ With the bounds m_i, F_i, R_i of ``Structure.most``:
 - A sum of k terms is off by (k + 2) u times the sum of their absolute values.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from blocksvm.base.errors import InputError

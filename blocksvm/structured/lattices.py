@@ -25,7 +25,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.store.descriptions import StructureMeta
-from blocksvm.structured.sequences import Counts, Paths, pairs_of
+from blocksvm.structured.sequences import Paths, pairs_of, shares
 from blocksvm.structured.settings import FEATURES
 from blocksvm.structured.tasks import Examples, Learned, StructuredModel, StructuredTask
 from blocksvm.structured.text.lines import LineText, Spans, read_lines
@@ -124,9 +124,6 @@ class Lattices(Paths):
     def along(self, i, output):
         nodes = self.nodes(i)
         return (self.span_bounds[i] + nodes.spans[output]).astype(np.int32), nodes.kinds[output]
-
-
-# ------------------------------------------------------------------------------------------------ the task
 
 
 @dataclass(frozen=True)
@@ -335,16 +332,13 @@ class Segmenting(StructuredTask):
             gold_tag[gold_starts] = text.tags
             number = {tag: k for k, tag in enumerate(text.names)}
             right = same & (np.array([number.get(tag, -2) for tag in examples.known])[kinds] == gold_tag[starts])
-        counts, words = (Counts(int(own.sum()), len(starts), len(gold_starts)) for own in (right, same))
+        own, of_words = (shares(int(hits.sum()), len(starts), len(gold_starts)) for hits in (right, same))
         line = np.searchsorted(lines.bounds, gold_starts, side="right") - 1
         found = np.bincount(line, minlength=len(outputs)) == np.bincount(
             np.searchsorted(lines.bounds, starts[right], side="right") - 1, minlength=len(outputs)
         )
-        figures = {
-            "lines": len(outputs), "words": counts.gold, "precision": counts.precision, "recall": counts.recall,
-            "F1": counts.f1, "whole lines": float(found.mean()),
-        }  # fmt: skip
-        return figures if text.tags is None else figures | {"F1 of words": words.f1}
+        figures = {"lines": len(outputs), "words": len(gold_starts), **own, "whole lines": float(found.mean())}
+        return figures if text.tags is None else figures | {"F1 of words": of_words["F1"]}
 
 
 WORDS = Segmenting()

@@ -15,17 +15,15 @@ features(y'):
 
 The paper on pa has the root of the loss for max-loss, too; the largest score + root of a sum could not be found by the
 decoders of sequences, trees and lattices.  With one slack a constraint its multiplier lies from 0 to C, with one an
-example their sum; of several examples at once the constraints are met together (``kernels/multipliers.py``).  With
+example their sum; of several examples at once the constraints are met together (``best_multipliers``).  With
 several oracles each of them, outputs of small losses, replaces the gold one (Watanabe et al., eq. 5):
 
     score(o) - score(y') >= rho(gold, y') - rho(gold, o) - slack   where the right side without its slack is above 0
 """
 
-from __future__ import annotations
-
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,8 +33,7 @@ from xxhash import xxh3_64_intdigest
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
-from blocksvm.structured.kernels.multipliers import best_multipliers
-from blocksvm.structured.kernels.sparse_rows import add_to, inner, products
+from blocksvm.structured.kernels.sparse_rows import add_to, best_multipliers, inner, products
 from blocksvm.structured.settings import AGGRESSIVE, MEAN, MIRA, ONLINE, PREDICTED, C
 from blocksvm.structured.structure import Row, Structure, combination
 from blocksvm.structured.text.templates import mixed
@@ -100,14 +97,8 @@ def score(row: Row, w: np.ndarray) -> float:
     return inner(row.indices, row.values, w)
 
 
-@dataclass(frozen=True)
-class Update:
-    """w += sum of factors[j] rows[j]; mistakes, loss: of the examples' outputs before it."""
-
-    rows: list[Row]
-    factors: np.ndarray
-    mistakes: int
-    loss: float
+# (rows, factors, mistakes, loss): w += sum of factors[j] rows[j]; mistakes, loss: of the examples' outputs before it
+Update = tuple[list[Row], Sequence[float] | np.ndarray, int, float]
 
 
 class OnlineMachine(Machine):
@@ -131,11 +122,11 @@ class OnlineMachine(Machine):
             if stop():
                 break
             examples = order[start : start + at_once]
-            update = self.update(self.structure, self.w, examples, self.settings)
+            rows, factors, mistakes, loss = self.update(self.structure, self.w, examples, self.settings)
             report.examples += len(examples)
-            report.mistakes += update.mistakes
-            report.loss += update.loss
-            for row, factor in zip(update.rows, update.factors, strict=True):
+            report.mistakes += mistakes
+            report.loss += loss
+            for row, factor in zip(rows, factors, strict=True):
                 if factor != 0.0:
                     add_to(row.indices, row.values, factor, self.w)
                     if self.averaged:
@@ -147,16 +138,13 @@ class OnlineMachine(Machine):
         return finite(self.w - self.late / max(1, self.steps) if self.averaged else self.w)
 
 
-# ------------------------------------------------------------------------------------------------ one other output
-
-
 def perceptron_update(structure: Structure, w: np.ndarray, examples: np.ndarray, settings: dict) -> Update:
     (i,) = examples
     output = structure.best(w, i)
     loss = structure.loss(i, output)
     if loss == 0.0:
-        return Update([], np.empty(0), 0, 0.0)
-    return Update([structure.difference(i, output)], np.ones(1), 1, loss)
+        return [], [], 0, 0.0
+    return [structure.difference(i, output)], [1.0], 1, loss
 
 
 def aggressive_update(
@@ -168,7 +156,7 @@ def aggressive_update(
     output = structure.best(w, i) if predicted else structure.most_violating(w, i)
     rho = structure.loss(i, output)
     if rho == 0.0:
-        return Update([], np.empty(0), 0, 0.0)
+        return [], [], 0, 0.0
     row = structure.difference(i, output)
     below = score(row, w)
     wrong = predicted or below <= 0.0  # an output whose score is larger than the gold one's shows a mistake
@@ -178,10 +166,7 @@ def aggressive_update(
         tau = hinge / (row.sq_norm + (softening / settings["C"] if softening else 0.0))
         if cut:
             tau = min(tau, settings["C"])
-    return Update([row], np.array([tau]), int(wrong), rho if wrong else 0.0)
-
-
-# ------------------------------------------------------------------------------------------------ the k best
+    return [row], [tau], int(wrong), rho if wrong else 0.0
 
 
 def multipliers(rows: list[Row], margins: np.ndarray, groups: np.ndarray, C: float) -> np.ndarray:
@@ -216,10 +201,9 @@ def mira_update(structure: Structure, w: np.ndarray, examples: np.ndarray, setti
                 margins.append(lead - score(apart, w))
                 groups.append(number)
     if not rows or max(margins) <= 0.0:
-        return Update([], np.empty(0), mistakes, suffered)
+        return [], [], mistakes, suffered
     slacks = np.array(groups) if settings["slack"] == "shared" else np.arange(len(rows))
-    a = multipliers(rows, np.array(margins), slacks, settings["C"])
-    return Update(rows, a, mistakes, suffered)
+    return rows, multipliers(rows, np.array(margins), slacks, settings["C"]), mistakes, suffered
 
 
 def mira_machine(structure: Structure, settings: dict, run: dict, budget: Budget) -> OnlineMachine:

@@ -9,10 +9,7 @@ for each feature of a pair one for each two neighbouring kinds, (n_kinds + 1, n_
 first, then as many for all pairs (``kernels/paths.py``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,15 +25,8 @@ class Paths(Structure):
     """A subclass gives the lattice of each example, the costs of its nodes as wrong answers, and their features.
 
     table (n_rows, n_columns) int32: the features of the rows that nodes stand on, -1: none, those of pairs of kinds
-    from the column ``plain`` on; n_features, n_pairs: how many there are of the two.
+    from the column ``plain`` on; n_features, n_pairs: how many there are of the two; width, n_kinds: see above.
     """
-
-    table: np.ndarray
-    plain: int
-    n_features: int
-    n_pairs: int
-    width: int
-    n_kinds: int
 
     @property
     def offsets(self) -> tuple[int, int]:
@@ -180,9 +170,6 @@ class Sequences(TokenAnswers, Paths):
         return self.entries((better.compress(changed, axis=1), 1.0), (worse.compress(changed, axis=1), -1.0))
 
 
-# ------------------------------------------------------------------------------------------------ the tasks
-
-
 class Labelling(StructuredTask):
     """A label for each token of column text, the last column being the label.  Of ``chunks`` labels are those of the
     beginning, inside and outside of chunks, as B-NP, I-NP and O."""
@@ -207,8 +194,8 @@ class Labelling(StructuredTask):
         return Learned(structure, about, ids[0], pair_ids=np.concatenate([ids[0][:0], *ids[1:]]))
 
     def _structure(self, table, text: ColumnText, gold, ids: list, n_labels: int, templates: Templates) -> Sequences:
-        n_pairs = sum(map(len, ids[1:]))
-        return Sequences(table, text.bounds, gold, len(ids[0]), n_labels, templates.groups[0], n_pairs)
+        sizes = len(ids[0]), n_labels, templates.groups[0], sum(map(len, ids[1:]))
+        return Sequences(table, text.bounds, gold, *sizes)
 
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> AnsweredTokens:
         text = read_columns(text_name, memory)
@@ -234,36 +221,21 @@ class Labelling(StructuredTask):
             return figures
         counts = chunk_counts(examples.gold, predicted, examples.text.bounds, examples.known)
         every = counts.pop("")
-        figures |= {"chunks": every.gold, "precision": every.precision, "recall": every.recall, "F1": every.f1}
-        return figures | {"types": {kind: {"precision": c.precision, "recall": c.recall, "F1": c.f1, "chunks": c.gold}
-                                 for kind, c in counts.items()}}  # fmt: skip
+        of_types = {kind: {**shares(*own), "chunks": own[2]} for kind, own in counts.items()}
+        return figures | {"chunks": every[2], **shares(*every), "types": of_types}
 
 
 TAGS = Labelling("tags", chunks=False)
 CHUNKS = Labelling("chunks", chunks=True)
 
-# ------------------------------------------------------------------------------------------------ chunks
 
-
-@dataclass(frozen=True)
-class Counts:
-    """How many were right, were predicted, and are there."""
-
-    right: int
-    predicted: int
-    gold: int
-
-    @property
-    def precision(self) -> float:
-        return self.right / self.predicted if self.predicted else 0.0
-
-    @property
-    def recall(self) -> float:
-        return self.right / self.gold if self.gold else 0.0
-
-    @property
-    def f1(self) -> float:
-        return 2.0 * self.right / (self.predicted + self.gold) if self.right else 0.0
+def shares(right: int, predicted: int, gold: int) -> dict[str, float]:
+    """Of so many right ones among those that were predicted and those that are there."""
+    return {
+        "precision": right / predicted if predicted else 0.0,
+        "recall": right / gold if gold else 0.0,
+        "F1": 2.0 * right / (predicted + gold) if right else 0.0,
+    }
 
 
 def chunks_of(codes: np.ndarray, bounds: np.ndarray, labels: list[str]) -> set[tuple[int, int, str]]:
@@ -283,11 +255,12 @@ def chunks_of(codes: np.ndarray, bounds: np.ndarray, labels: list[str]) -> set[t
     return chunks
 
 
-def chunk_counts(gold: np.ndarray, predicted: np.ndarray, bounds: np.ndarray, labels: list[str]) -> dict[str, Counts]:
-    """Counts of chunks by type, in alphabetical order, and of all under ''; gold, predicted: as in ``chunks_of``."""
+def chunk_counts(gold: np.ndarray, predicted: np.ndarray, bounds: np.ndarray, labels: list[str]) -> dict[str, tuple]:
+    """How many chunks were right, were predicted, and are there, by type, in alphabetical order, and of all under '';
+    gold, predicted: as in ``chunks_of``."""
     ours, theirs = (chunks_of(codes, bounds, labels) for codes in (predicted, gold))
     sets = ours & theirs, ours, theirs
-    counts = {"": Counts(*map(len, sets))}
+    counts = {"": tuple(map(len, sets))}
     for kind in sorted({kind for _, _, kind in ours | theirs} - {""}):
-        counts[kind] = Counts(*(sum(own == kind for _, _, own in chunks) for chunks in sets))
+        counts[kind] = tuple(sum(own == kind for _, _, own in chunks) for chunks in sets)
     return counts

@@ -1,7 +1,5 @@
 """The settings of structured learners, of a run of one, and of the tasks; imports nothing heavy."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from blocksvm.base.memory import MEMORY
@@ -57,13 +55,7 @@ SCORING = Settings((
 
 OF_TOKENS = FEATURES.without("tags", "longest")
 OF_TASKS = FEATURES + SCORING  # of all our tasks, each of which declares what it takes of them
-
-
-def _of_all() -> Settings:
-    """The settings of all learners, for the command line; each learner checks those that it gets."""
-    by_name = {s.name: s for settings in (ONLINE, AGGRESSIVE, FRANK_WOLFE, MIRA) for s in reversed([*settings])}
-    by_name["C"] = Setting("C", "weight of the losses, or upper bound of the multipliers", above=0.0)
-    return Settings(tuple(by_name.values()))
-
-
-ALL_LEARNERS = _of_all()
+# the settings of all learners, for the command line; each learner checks those that it gets
+BY_NAME = {s.name: s for settings in (ONLINE, AGGRESSIVE, FRANK_WOLFE, MIRA) for s in reversed([*settings])}
+BY_NAME["C"] = Setting("C", "weight of the losses, or upper bound of the multipliers", above=0.0)
+ALL_LEARNERS = Settings(tuple(BY_NAME.values()))

@@ -5,8 +5,6 @@ Features are a sparse row: ``indices`` (n,) int64, rising, and ``values`` (n,) f
 score(i, y) = <w, features(i, y)>.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,18 +1,19 @@
-"""The protocol of tasks: text to examples of a structure, outputs to lines of text, figures of outputs; and a model's
-file: weights, the ids of their features, and how text becomes these."""
-
-from __future__ import annotations
+"""The protocol of tasks: text to examples of a structure, outputs to lines of text, figures of outputs; a training run
+of a learner, and predictions; and a model's file: weights, the ids of their features, and how text becomes these."""
 
 import os
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from msgspec import structs
 
 from blocksvm.base.errors import InputError, option, printable
+from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
+from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.files.paths import Location
 from blocksvm.model.events import versions
@@ -20,13 +21,15 @@ from blocksvm.store.arrays import read_array, write_arrays
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import StructureMeta, typed
 from blocksvm.store.hdf5_files import damage_named, open_hdf5, read_meta, write_meta
-from blocksvm.structured import TASKS, get_task
+from blocksvm.structured import TASKS, get_learner, get_task
+from blocksvm.structured.learners import Report, order_of
+from blocksvm.structured.settings import OF_TASKS, RUN
 from blocksvm.structured.structure import CheckedStructure, Structure
 from blocksvm.structured.text.columns import ColumnText
-from blocksvm.structured.train import FittedStructure
 
 INT64, FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 NONE = np.empty(0, np.int64)
+PART = 256  # examples that a thread predicts at once
 
 
 @dataclass
@@ -112,6 +115,65 @@ class StructuredTask(ABC):
     @abstractmethod
     def figures(self, examples: Examples, outputs: list[np.ndarray]) -> dict:
         """The figures of predicted outputs, for examples with gold outputs."""
+
+
+def resolved(learner: str, task: str, settings: dict, of_task: dict, run: dict) -> tuple[dict, dict, dict]:
+    """All settings of a training, of the learner, the task, and the run, from those that were given; InputError for
+    what does not fit."""
+    takes = get_task(task).settings
+    values = OF_TASKS.without(*takes.names()).resolve({}, "structure") | takes.resolve(of_task, f"the task {task}")
+    return get_learner(learner).settings.resolve(settings, learner), values, RUN.resolve(run, "structure")
+
+
+@dataclass(frozen=True)
+class FittedStructure:
+    """weights (n_weights,), None where the run was interrupted; certificate: None, or primal, dual and rel_gap of
+    exactly these; epochs; seconds; budget: what was used of the memory."""
+
+    weights: np.ndarray | None
+    certificate: dict | None
+    epochs: int
+    seconds: float
+    budget: Budget
+
+
+def fit_structure(structure: Structure, learner: str, settings: dict, run: dict,
+                  on_epoch: Callable[[int, Report, float], None] = lambda number, report, seconds: None,
+                  stop: Callable[[], bool] = lambda: False) -> FittedStructure:  # fmt: skip
+    """Train weights on examples; settings: of the learner; run: of ``RUN``; both where they are not the defaults.
+
+    on_epoch(number, report, seconds) is called after each epoch; where stop() becomes true the run ends without
+    weights.  Raises InputError for settings that the learner does not accept, and where memory does not suffice.
+    """
+    began = time.perf_counter()
+    method = get_learner(learner)
+    settings, run = method.settings.resolve(settings, learner), RUN.resolve(run, "structure")
+    budget = Budget(run["memory"])
+    budget.reserve("the examples", structure.n_bytes)
+    machine = method.make(structure, settings, run, budget)
+    epoch = 0
+    while epoch < run["epochs"] and not machine.done:
+        report = machine.epoch(order_of(structure.n_examples, run["seed"], epoch), stop)
+        if stop():
+            return FittedStructure(None, None, epoch, time.perf_counter() - began, budget)
+        epoch += 1
+        on_epoch(epoch, report, time.perf_counter() - began)
+    weights = machine.weights()
+    return FittedStructure(weights, machine.certificate(), epoch, time.perf_counter() - began, budget)
+
+
+def predicted(
+    structure: Structure, weights: np.ndarray, stop: Callable[[], bool] = lambda: False, threads: int | None = 1
+) -> list[np.ndarray]:
+    """The best output of each example, by so many threads (None: one a processor); fewer, where stop() says True.  The
+    code of a structure from outside the package runs in one."""
+    n = structure.n_examples
+
+    def best(first: int) -> list[np.ndarray]:
+        return [structure.best(weights, i) for i in range(first, min(first + PART, n)) if not stop()]
+
+    with Threads(1 if isinstance(structure, CheckedStructure) else threads) as shared:
+        return [output for part in shared.map(best, range(0, n, PART)) for output in part]
 
 
 def learned_from(name: str, text_name: str, settings: dict, memory: int) -> Learned:

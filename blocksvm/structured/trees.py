@@ -6,8 +6,6 @@ A sentence of n tokens has (n + 1) n arcs: h n + m - 1 goes from the head h, fro
 from 1 to n.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -98,9 +96,6 @@ class Trees(TokenAnswers):
         heads = np.empty(len(weights), np.int32)
         best_tree(weights, heads)
         return heads[1:]
-
-
-# ------------------------------------------------------------------------------------------------ the task
 
 
 class Arcs:

@@ -6,12 +6,9 @@ smoothed (Nesterov, Math. Prog. 2005) within widths that fall until the gap is c
 any w, scaled to |X's|_j <= m_j, give -sum conjugate(s_i), which is no more than the least.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
@@ -23,6 +20,7 @@ from blocksvm.base.memory import Budget
 from blocksvm.files.output import TemporaryFolder
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory.replay import least_slack
+from blocksvm.theory.rows import FixedWeights
 from blocksvm.theory.run import Losses, Run
 from blocksvm.theory.theories import EUCLIDEAN
 
@@ -38,94 +36,50 @@ WIDTHS = (1.0, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4)  # within which kinks 
 EDGE_STEPS, EDGE, WEAKEST = 8, 0.99, 1e-6  # bisections towards the edge of a ball, how near it is enough, least of l1
 
 
-@dataclass(frozen=True)
-class FixedWeights:
-    """Weights (d + 1,), the last of the constant feature, with the certificate of their training.  floor: by it no
-    weights in the learner's ball have a smaller loss."""
-
-    name: str
-    w: np.ndarray
-    C: float | None = None
-    status: str = ""
-    rel_gap: float | None = None
-    floor: float = -math.inf
-
-
 # Vectors of all features beside those of a solver: the weights, their copy when scaled, feature ids, sums.
 VECTORS = 6
 
 
-@dataclass
 class Comparator:
-    """Fixed weights u, measured: norms, and sums (K,) over the rounds up to each time as ``Run`` has them.
+    """Fixed weights u, measured by their scores (T,): norms, and sums (K,) over the rounds up to each time as ``Run``
+    has them.
 
     norm ||u||, norm_1 ||u||_1, norm_inf ||u||_inf, norm_without_bias: without the constant feature; distances: R(u) -
     min R at most and R(u) - R(w_1) of the mirror map; loss, judged: with the penalty t r(u); linear sum <z_t, u>;
     hinge, hinge_squares; tau_hinge sum tau_t hinge_t(u); margin: the least y <u, x> so far; distance: ||w_t - u|| is at
     most this, reach: ||w_t - u||_inf; weighted: sum 2 eta_t f_t(u) + 2 eta_t+1/2 r(u); slack: the least that is left
-    in the inequality of one round; None where the learner's bounds do not need it; floor as ``FixedWeights`` has it.
+    in the inequality of one round; the others as ``FixedWeights`` has them.  Some are there if a bound needs them.
     """
 
-    name: str
-    C: float | None
-    status: str
-    rel_gap: float | None
-    floor: float
-    norm: float
-    norm_1: float
-    norm_inf: float
-    norm_without_bias: float
-    distances: tuple[float, float]
-    loss: np.ndarray
-    judged: np.ndarray
-    mistakes: np.ndarray
-    linear: np.ndarray
-    hinge: np.ndarray
-    hinge_squares: np.ndarray
-    margin: np.ndarray
-    tau_hinge: np.ndarray | None = None
-    distance: float | None = None
-    reach: float | None = None
-    weighted: np.ndarray | None = None
-    slack: np.ndarray | None = None
-
-
-def measure(run: Run, u: FixedWeights, scores: np.ndarray) -> Comparator:
-    """The comparator of weights whose scores (T,) are given."""
-    w, of_features, theory, read = u.w, u.w[: run.d], run.theory, run.read
-    penalty, hinge, losses = run.penalty_of(w), run.hinge_of(scores), run.losses_of(scores)[0]
-    made = Comparator(
-        u.name, u.C, u.status, u.rel_gap, u.floor,
-        norm=float(np.linalg.norm(w)),
-        norm_1=float(np.abs(w).sum()),
-        norm_inf=float(np.abs(w).max()),
-        norm_without_bias=float(np.linalg.norm(of_features)),
-        distances=theory.mirror.distances(w, run.settings) if theory.mirror else (math.inf, math.inf),
-        loss=run.at(losses) + penalty,
-        judged=run.at(run.judging.at(scores, run.y)[0]) + penalty,
-        mistakes=run.at(run.is_mistaken(scores)),
-        linear=run.at(run.slopes * scores),
-        hinge=run.at(hinge),
-        hinge_squares=run.at(hinge**2),
-        margin=np.full(len(run.times), -np.inf) if run.real else -run.largest(-(run.y * scores)),
-        slack=least_slack(run, w, losses),
-    )  # fmt: skip
-    if theory.passive_aggressive:
-        made.tau_hinge = run.at(run.tau * hinge)
-    if read.low is not None:
-        apart = np.maximum(read.high - of_features, of_features - read.low)
-        made.distance, made.reach = float(np.linalg.norm(apart)), float(apart.max(initial=0.0))
-    if read.stepped is not None:
-        threshold = run.half_steps() * run.regulariser.weight * float(np.abs(of_features).sum())
-        made.weighted = 2.0 * run.at(run.steps() * losses + threshold)
-    return made
+    def __init__(self, run: Run, u: FixedWeights, scores: np.ndarray):
+        w, of_features, mirror = u.w, u.w[: run.d], run.theory.mirror
+        penalty, hinge, losses = run.penalty_of(w), run.hinge_of(scores), run.losses_of(scores)[0]
+        self.name, self.C, self.status, self.rel_gap, self.floor = u.name, u.C, u.status, u.rel_gap, u.floor
+        self.norm, self.norm_without_bias = float(np.linalg.norm(w)), float(np.linalg.norm(of_features))
+        self.norm_1, self.norm_inf = float(np.abs(w).sum()), float(np.abs(w).max())
+        self.distances = mirror.distances(w, run.settings) if mirror else (math.inf, math.inf)
+        self.loss = run.at(losses) + penalty
+        self.judged = run.at(run.judging.at(scores, run.y)[0]) + penalty
+        self.mistakes = run.at(run.is_mistaken(scores))
+        self.linear = run.at(run.slopes * scores)
+        self.hinge, self.hinge_squares = run.at(hinge), run.at(hinge**2)
+        self.margin = np.full(len(run.times), -np.inf) if run.real else -run.largest(-(run.y * scores))
+        self.slack = least_slack(run, w, losses)
+        if run.theory.passive_aggressive:
+            self.tau_hinge = run.at(run.tau * hinge)
+        if run.low is not None:
+            apart = np.maximum(run.high - of_features, of_features - run.low)
+            self.distance, self.reach = float(np.linalg.norm(apart)), float(apart.max(initial=0.0))
+        if run.stepped is not None:
+            threshold = run.half_steps() * run.regulariser.weight * float(np.abs(of_features).sum())
+            self.weighted = 2.0 * run.at(run.steps() * losses + threshold)
 
 
 def measured(run: Run, u: FixedWeights) -> Iterator[Comparator]:
     """The comparator, or scaled into the learner's ball, where it lies outside; also scaled to a least margin of 1,
     where it separates the rows, and the learner has no ball that this would leave."""
     scores = run.rows.scores(u.w, run.runner.bias)
-    plain = measure(run, u, scores)
+    plain = Comparator(run, u, scores)
     if run.ball is not None:
         radius, length = run.ball[1], length_in(run, plain)
         if length > radius:
@@ -147,7 +101,7 @@ def length_in(run: Run, u: Comparator) -> float:
 def _scaled(run: Run, u: FixedWeights, scores: np.ndarray, factor: float, name: str) -> Comparator:
     w = factor * u.w
     scores = factor * scores if run.rows.scales else run.rows.scores(w, run.runner.bias)
-    return measure(run, FixedWeights(name, w, u.C, "scaled", floor=u.floor), scores)
+    return Comparator(run, FixedWeights(name, w, u.C, "scaled", floor=u.floor), scores)
 
 
 def floor_in_ball(run: Run, least: float, C: float) -> float:
@@ -192,7 +146,7 @@ def on_the_edge(
 def comparators(run: Run, memory: int, tell: Callable[[str], None]) -> list[Comparator]:
     """The zero vector and the trained ones, in the order of the path."""
     zero = FixedWeights("u = 0", np.zeros(run.rows.n_vectors * (run.d + 1)))
-    result = [measure(run, zero, np.zeros(run.T) if run.rows.scales else run.rows.scores(zero.w, run.runner.bias))]
+    result = [Comparator(run, zero, np.zeros(run.T) if run.rows.scales else run.rows.scores(zero.w, run.runner.bias))]
     given = run.rows.fixed(tell)
     if given is not None or run.truncated:
         for u in of_l1(run, memory, tell) if given is None else given:
@@ -324,7 +278,7 @@ def of_l1(run: Run, memory: int, tell: Callable[[str], None]) -> Iterator[FixedW
     """The least of loss + r over all rounds; the source is a matrix in memory."""
     X, y, used = compact(run, memory)
     tell(f"comparator: the least of loss + {run.regulariser.text}")
-    w, _, gap = least_with_l1(X, y, run.judging, run.T * run.read.weights[used])
+    w, _, gap = least_with_l1(X, y, run.judging, run.T * run.weights[used])
     yield found("least loss + r", whole(run, used, w), gap)
 
 

@@ -15,8 +15,6 @@ The dual variables are those of soft margins with a growing C: once no row is at
 Where the upper bound falls below the least margin to search for, the search ends.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 import time
@@ -53,7 +51,6 @@ MOST_COMPARED = 50  # pairs of rows with equal digests
 MOST_WRONG = 1_000_000  # rows on the wrong side whose doubles are looked for
 
 
-@dataclass
 class Look:
     """Figures of a plane and its dual variables over all rows.
 
@@ -65,23 +62,12 @@ class Look:
     xi = 0.
     """
 
-    lower: float
-    upper: float
-    bias: float
-    norm: float
-    scale: float
-    sum_alpha: float
-    sum_alpha_slack: float = 0.0
-    at_zero: int = 0
-    free: int = 0
-    at_bound: int = 0
-    errors: int = 0
-    stationarity: float = 0.0
-    imbalance: float = 0.0
-    slackness: float = 0.0
-    bound_slackness: float = 0.0
-    infeasibility: float = 0.0
-    primal_infeasibility: float = 0.0
+    def __init__(self, lower: float, upper: float, bias: float, norm: float, scale: float, sum_alpha: float):
+        self.lower, self.upper, self.bias, self.norm, self.scale = lower, upper, bias, norm, scale
+        self.sum_alpha, self.sum_alpha_slack = sum_alpha, 0.0
+        self.at_zero = self.free = self.at_bound = self.errors = 0
+        self.stationarity = self.imbalance = self.slackness = self.bound_slackness = 0.0
+        self.infeasibility = self.primal_infeasibility = 0.0
 
 
 @dataclass(frozen=True)
@@ -137,7 +123,7 @@ class MarginReport:
 
     def described(self) -> dict:
         """All figures as JSON holds them."""
-        look = {name: value if math.isfinite(value) else None for name, value in asdict(self.look).items()}
+        look = {name: value if math.isfinite(value) else None for name, value in vars(self.look).items()}
         plain = {name: value for name, value in vars(self).items() if name not in ("look", "histogram", "outside")}
         return plain | {
             "look": look,
@@ -156,25 +142,23 @@ class MarginReport:
 class Plane:
     """A trained plane and its dual variables, with figures that are computed chunk by chunk.
 
-    radius: the largest norm of a row, with a regularised constant feature; offset: b of a free bias, else 0; factors:
-    by which the dual variables with y = -1 and y = 1 are multiplied, so that sum a y = 0.
+    radius: the largest norm of a row, with a regularised constant feature; constant: its value, 0 beside a free bias;
+    offset: b of a free bias, else 0; factors: by which the dual variables with y = -1 and y = 1 are multiplied, so that
+    sum a y = 0.
     """
 
     def __init__(self, source: Source, fitted: Fitted):
         self.source = source
         solver = fitted.plan.solver
         self.free_bias = solver.problem.free_bias
-        self.constant = solver.bias
         self.w, self.alpha, self.cost = fitted.result.w, fitted.alpha, solver.problem.cost[0]
-        factors = fitted.certificate.alpha_factors or (1.0, 1.0)
-        self.factors = np.array(factors)
+        self.factors = np.array(fitted.certificate.alpha_factors or (1.0, 1.0))
         self.arena = Arena(largest_chunk_bytes(source))
+        self.constant, self.offset = solver.bias, 0.0
         if self.free_bias:
-            self.norm, self.radius = math.sqrt(sum_of_squares(self.w[:-1])), source.max_norm
-            self.offset = self.constant * float(self.w[-1])
-        else:
-            self.norm, self.radius = math.sqrt(sum_of_squares(self.w)), math.hypot(source.max_norm, self.constant)
-            self.offset = 0.0
+            self.constant, self.offset = 0.0, solver.bias * float(self.w[-1])
+        self.norm = math.sqrt(sum_of_squares(self.w[:-1] if self.free_bias else self.w))
+        self.radius = math.hypot(source.max_norm, self.constant)
 
     @staticmethod
     def n_bytes(source: Source) -> int:
@@ -186,8 +170,7 @@ class Plane:
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
             scores = np.empty(block.n_samples)
-            constant = 0.0 if self.free_bias else self.constant
-            decision_values(block.entries, self.w.reshape(-1, 1), constant, scores.reshape(-1, 1))
+            decision_values(block.entries, self.w.reshape(-1, 1), self.constant, scores.reshape(-1, 1))
             side = (block.y > 0).astype(np.int64)
             cost = self.cost[side]
             if block.weights is not None:
@@ -200,10 +183,9 @@ class Plane:
         hulls, extremes = np.zeros((2, d)), np.array([-np.inf, np.inf])
         sums = np.zeros(2)
         for _, block, side, scores, alpha, _ in self.chunks():
-            constant = 0.0 if self.free_bias else self.constant
             for k in range(2):
                 coefficients = np.where(side == k, self.factors[k] * alpha, 0.0)
-                add_rows(block.entries, coefficients.reshape(-1, 1), constant, hulls[k].reshape(-1, 1))
+                add_rows(block.entries, coefficients.reshape(-1, 1), self.constant, hulls[k].reshape(-1, 1))
                 sums[k] += coefficients.sum()
             extremes[0] = max(extremes[0], scores[side == 0].max(initial=-np.inf))
             extremes[1] = min(extremes[1], scores[side == 1].min(initial=np.inf))
@@ -303,7 +285,7 @@ def maximum_margin(source: Source, *, on_event: Callable[[dict], None] = lambda 
     began = time.perf_counter()
     search = _Search(source, resolved, began, on_event, stop)
     with TemporaryFolder(temp) as folder:
-        result = search.hard(folder / "model.h5") if hard else search.soft(resolved["C"])
+        result = search.plane(folder / "model.h5")
     if result is None:
         return None
     plane, look, settled = result
@@ -357,27 +339,23 @@ class _Search:
         self.status = fitted.status
         return None if fitted.status == "interrupted" else fitted
 
-    def soft(self, C: float):
-        """(plane, look, whether the gap was reached), or None where stopped."""
-        fitted = self.fit(C, self.settings["tol"], None)
-        if fitted is None:
-            return None
-        plane = Plane(self.source, fitted)
-        return plane, plane.look(hard=False), fitted.status == "converged"
-
-    def hard(self, model: Path):
-        """The same of a hard margin, until its bounds meet, or the upper one is below the least margin, or a limit is
-        reached."""
-        tol, least = self.settings["tol"], self.settings["least_margin"]
-        typical = float(first_chunk(self.source).sq_norms.mean()) or 1.0
-        C, to, previous, best = GROWTH / typical, FIRST_TOL, None, math.inf
+    def plane(self, model: Path):
+        """(plane, look, whether the gap was reached), or None where stopped: of the soft margin at C, or of a hard one,
+        until its bounds meet, or the upper one is below the least margin, or a limit is reached."""
+        tol, least, soft = self.settings["tol"], self.settings["least_margin"], self.settings["C"]
+        C, to, previous, best = soft, tol, None, math.inf
+        if not soft:
+            typical = float(first_chunk(self.source).sq_norms.mean()) or 1.0
+            C, to = GROWTH / typical, FIRST_TOL
         while True:
             fitted = plane = None  # before the memory is used again
             fitted = self.fit(C, to, previous)
             if fitted is None:
                 return None
             plane = Plane(self.source, fitted)
-            look = plane.look(hard=True)
+            look = plane.look(hard=not soft)
+            if soft:
+                return plane, look, fitted.status == "converged"
             self.readings += 2
             best = look.upper = min(best, look.upper)
             self.on_event({"event": "bounds", "C": C, "lower": look.lower, "upper": best, "at_bound": look.at_bound})

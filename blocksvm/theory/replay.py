@@ -1,8 +1,6 @@
 """The run of a learner over the rows, and what its rounds do to its weights, read while it runs once more
 (rounds_kernels.py)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from copy import copy
@@ -32,7 +30,7 @@ def replay(run: Run, tell: Callable[[str], None]) -> Run:
     state, power = runner.new_state(run.d), run.theory.dual_power(run.settings)
     rows, step = run.rows, rows_of_piece(runner.n_vectors)
     if power is not None:
-        run.read.lengths = np.empty(run.T)
+        run.lengths = np.empty(run.T)
     for block, order, first in rows:
         y = block.y if rows.labelled else np.zeros(block.n_samples)
         for start in range(0, block.n_samples, step):
@@ -44,9 +42,9 @@ def replay(run: Run, tell: Callable[[str], None]) -> Run:
             run.scores[first + start : first + start + len(part)] = rows.margins(values, block, part, False)
         _note(run, block, order, first, tell)
         if power is not None:
-            run.read.lengths[first : first + len(order)] = p_norms(matrix_of(block)[order].astype(np.float64), power)
+            run.lengths[first : first + len(order)] = p_norms(matrix_of(block)[order].astype(np.float64), power)
     if runner.average:
-        run.read.mean = runner.weights(state, np.empty(runner.n_vectors * (run.d + 1)))
+        run.mean = runner.weights(state, np.empty(runner.n_vectors * (run.d + 1)))
     if power is not None and run.theory.mirror is not None:
         read_potential(run)
     if run.regulariser is not None:
@@ -73,10 +71,10 @@ def _note(run: Run, block, order: np.ndarray, first: int, tell: Callable[[str], 
 
 def replay_exact(run: Run, tell: Callable[[str], None]) -> Run:
     """The same of a learner that minimises over all rows so far, which are one block."""
-    run.read.after = np.empty(run.T)
+    run.after = np.empty(run.T)
     for block, order, first in run.rows:
         state = run.runner.new_state(run.d, block.n_samples)
-        for rows in run.runner.learn(block, None, order, state, run.scores, run.read.after):
+        for rows in run.runner.learn(block, None, order, state, run.scores, run.after):
             tell(f"{run.name}: {rows:,} of {run.T:,} rows")
         _note(run, block, order, first, tell)
     return run
@@ -88,7 +86,7 @@ def replay_batches(run: Run, tell: Callable[[str], None]) -> Run:
     then the projection.  w = scale v; a round that a block breaks off goes on in the next one."""
     lam, size, radius = run.settings["lam"], run.batch, math.inf if run.ball is None else run.ball[1]
     v, scale, sq_norm, number = np.zeros(run.d), 1.0, 0.0, 0
-    sq_norms, run.read.gradients = np.zeros(run.T), np.zeros(run.T)
+    sq_norms, run.gradients = np.zeros(run.T), np.zeros(run.T)
     X = scipy.sparse.csr_matrix((0, run.d))  # rows of the next rounds
     for block, order, first, _ in run.rows.up_to(np.append(np.arange(PIECE, run.T, PIECE), run.T)):
         _note(run, block, order, first, tell)
@@ -102,7 +100,7 @@ def replay_batches(run: Run, tell: Callable[[str], None]) -> Run:
             m = np.bincount(position, entries, len(features))
             along, square = float(slopes @ z) / size, float(m @ m)
             sq_norms[rows] = sq_norm
-            run.read.gradients[rows] = max(lam * (lam * sq_norm + 2.0 * along) + square, 0.0)
+            run.gradients[rows] = max(lam * (lam * sq_norm + 2.0 * along) + square, 0.0)
             shrink, step = 1.0 - 1.0 / number, 1.0 / (lam * number)
             sq_norm = max(shrink * (shrink * sq_norm - 2.0 * step * along) + step * step * square, 0.0)
             scale = scale * shrink if number > 1 else 1.0  # w is 0 before the first round
@@ -114,19 +112,19 @@ def replay_batches(run: Run, tell: Callable[[str], None]) -> Run:
         X = X[X.shape[0] // size * size :]
     if not np.isfinite(run.scores).all():
         run.runner.diverged("in the rows learned from")
-    run.read.penalty = 0.5 * lam * run.at(sq_norms)
+    run.penalty = 0.5 * lam * run.at(sq_norms)
     return run
 
 
 def read_potential(run: Run) -> None:
     """R* of the sum of gradients at each time."""
-    theta, run.read.potential = np.zeros(run.d + 1), np.empty(len(run.times))
+    theta, run.potential = np.zeros(run.d + 1), np.empty(len(run.times))
     for block, order, first, k in run.rows.up_to(run.times):
         factors = np.zeros(block.n_samples)
         factors[order] = -run.slopes[first : first + len(order)]
         add_rows(block.entries, factors.reshape(-1, 1), 0.0, theta.reshape(-1, 1))
         if k is not None:
-            run.read.potential[k] = run.theory.mirror.potential(theta[:-1], run.settings)
+            run.potential[k] = run.theory.mirror.potential(theta[:-1], run.settings)
 
 
 @cache
@@ -145,6 +143,7 @@ class Reading:
     def __init__(self, run: Run):
         runner, rule = copy(run.runner), run.runner.learner.rule
         runner.average, runner.width = False, rule.width(False)
+        runner.feature_numbers = runner.width
         state, parameters = runner.new_state(run.d), np.array(rule.packed(run.settings, False))
         self.columns, self.layout = state.columns.reshape(-1, runner.width), rule.columns
         if hasattr(rule.scalars, "norm"):
@@ -156,47 +155,47 @@ class Reading:
 
 def read_weights(run: Run, state) -> None:
     """What the bounds of a learner with a regulariser need; state: of the learner after all rows."""
-    r, read = run.regulariser, run.read
+    r = run.regulariser
     if r.of_each_weight:
-        read.weights = np.full(run.d, r.weight)
+        run.weights = np.full(run.d, r.weight)
         if r.kind == "heights":  # those of the last round
             end, heights = run.runner.memory(state.columns, state.scalars), np.empty(run.d)
             heights_after = compiled(rounds.heights_after, run.name, run.runner.learner.rule, True)
             heights_after(end._replace(scalars=state.scalars), heights)
-            read.weights *= heights
-        out, read.low, read.high = all_weights(run, np.zeros(run.d))
-        read.beside_zero, read.penalty = out, run.at(out[rounds.LENGTH])
-        read.heights = r.weight * np.sqrt(out[rounds.OF_HEIGHTS][run.times - 1])
+            run.weights *= heights
+        out, run.low, run.high = all_weights(run, np.zeros(run.d))
+        run.beside_zero, run.penalty = out, run.at(out[rounds.LENGTH])
+        run.heights = r.weight * np.sqrt(out[rounds.OF_HEIGHTS][run.times - 1])
         if run.theory.steps:
-            read.gradients = out[rounds.MOVED] / run.steps() ** 2
+            run.gradients = out[rounds.MOVED] / run.steps() ** 2
         if run.theory.splits:
-            read.stepped = run.at(run.half_steps() * r.weight * out[rounds.OF_W])
+            run.stepped = run.at(run.half_steps() * r.weight * out[rounds.OF_W])
         return
     reading, sq_norms = Reading(run), np.empty(run.T)
     read_norms = reading.loop(rounds.read_norms)
     for block, order, first in run.rows:
         read_norms(*block.matrix, block.y, order, first, reading.norm, reading.memory, sq_norms)
-    read.norms = np.sqrt(np.maximum(sq_norms, 0.0))
+    run.norms = np.sqrt(np.maximum(sq_norms, 0.0))
     if r.kind == "norm":
-        read.penalty = r.weight * run.at(read.norms)
+        run.penalty = r.weight * run.at(run.norms)
         return
-    read.penalty = 0.5 * r.weight * run.at(sq_norms)
+    run.penalty = 0.5 * r.weight * run.at(sq_norms)
     squares = r.weight**2 * sq_norms + run.slopes * (2.0 * r.weight * run.scores + run.slopes * run.sq_norms)
-    read.gradients = np.maximum(squares, 0.0)
+    run.gradients = np.maximum(squares, 0.0)
 
 
 def all_weights(run: Run, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(the numbers of each round (OF_ROUND, T) that ``read_all`` has beside u (d,), the range of each weight):
     the learner once more, in as many steps as features have occurred, each round."""
     reading, d = Reading(run), run.d
-    w, low, high, run.read.roots = np.zeros(d), np.zeros(d), np.zeros(d), np.empty(len(run.times))
+    w, low, high, run.roots = np.zeros(d), np.zeros(d), np.zeros(d), np.empty(len(run.times))
     known = np.empty(d, np.int32), np.zeros(d, np.uint8), np.zeros(1, np.int64)
     out = np.empty((rounds.OF_ROUND, run.T))
     read_all = reading.loop(rounds.read_all)
     for block, order, first, k in run.rows.up_to(run.times):
-        read_all(*block.matrix, block.y, order, first, reading.memory, u, run.read.weights, w, *known, low, high, out)
+        read_all(*block.matrix, block.y, order, first, reading.memory, u, run.weights, w, *known, low, high, out)
         if k is not None and hasattr(reading.layout, "squares"):
-            run.read.roots[k] = np.sqrt(reading.columns[:-1, reading.layout.squares]).sum()
+            run.roots[k] = np.sqrt(reading.columns[:-1, reading.layout.squares]).sum()
     return out, low, high
 
 
@@ -211,7 +210,7 @@ def least_slack(run: Run, w: np.ndarray, losses: np.ndarray) -> np.ndarray | Non
     r = run.regulariser
     if not run.theory.splits or r is None:
         return None
-    out = all_weights(run, np.ascontiguousarray(w[: run.d]))[0] if w.any() else run.read.beside_zero
+    out = all_weights(run, np.ascontiguousarray(w[: run.d]))[0] if w.any() else run.beside_zero
     of_u, of_heights = out[rounds.OF_U], out[rounds.OF_HEIGHTS]
     if r.kind == "l1":  # heights are 1 where no gradient has been, too
         of_u, of_heights = np.abs(w[: run.d]).sum(), float(run.d)

@@ -1,7 +1,5 @@
 """The regret of a learner on a store, and its bounds: the replay, the comparators and the bounds put together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,13 +22,12 @@ from blocksvm.online.solver import method_of
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.solvers.solver import Task
 from blocksvm.sources.source import Source, largest_chunk_bytes
-from blocksvm.theory.bounds import Bound, bounds_of
-from blocksvm.theory.comparators import VECTORS, Comparator, FixedWeights, comparators, measure
+from blocksvm.theory.bounds import QUANTITIES, Bound, bounds_of
+from blocksvm.theory.comparators import VECTORS, Comparator, FixedWeights, comparators
 from blocksvm.theory.replay import replay
-from blocksvm.theory.rows import ReplayRows, in_memory, log_spaced
+from blocksvm.theory.rows import SEVERAL, ReplayRows, check_task, in_memory, log_spaced, task_of
 from blocksvm.theory.run import MOST_STEPS, RECORD_BYTES, Run, learner_bytes
 from blocksvm.theory.settings import MAX_ROWS, REPLAY
-from blocksvm.theory.tasks import SEVERAL, check_task, task_of
 
 SHOWN = "name", "source", "statement", "quantity", "remark", "proven"  # of a bound, in a report
 ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
@@ -150,7 +147,7 @@ def judge(bound: Bound, run: Run, candidates: list[Comparator], best: Comparator
     for condition in bound.conditions:
         if not condition.about_u:
             met = bool(condition.holds(run))
-            checks.append(Check(condition.text, met, "" if met else condition.detail(run)))
+            checks.append(Check(condition.text, met, "" if met else condition.found(run)))
     admitted: list[Comparator] = []
     if all(check.met for check in checks):
         about_u = [condition for condition in bound.conditions if condition.about_u]
@@ -160,7 +157,7 @@ def judge(bound: Bound, run: Run, candidates: list[Comparator], best: Comparator
     if not admitted:
         return Judged(bound, checks, np.zeros(0), np.zeros(0), [])
     rights = np.array([bound.right(run, u) for u in admitted])
-    right, measured = rights.min(axis=0), bound.measured(run)
+    right, measured = rights.min(axis=0), QUANTITIES[bound.quantity](run)
     exceeded = measured > right + ROUNDING * np.maximum(np.abs(measured), np.abs(right)) + 1e-9
     if bound.regret is not None:
         base = getattr(best, bound.regret)
@@ -214,10 +211,10 @@ def measure_regret(source: Source, learner: str, *, max_rows: int | None = None,
     candidates = comparators(run, for_solver, on_progress)
     best = min(candidates, key=lambda u: (u.judged[-1], u.norm))
     mean = None
-    if run.read.mean is not None:
+    if run.mean is not None:
         on_progress("the mean of the weights")
-        weights = FixedWeights("mean of the weights", run.read.mean)
-        mean = measure(run, weights, rows.scores(weights.w, runner.bias))
+        weights = FixedWeights("mean of the weights", run.mean)
+        mean = Comparator(run, weights, rows.scores(weights.w, runner.bias))
     judged = [judge(bound, run, candidates, best) for bound in bounds_of(run)]
     least = np.min([u.judged for u in candidates], axis=0)
     notes = _notes(run, judged)

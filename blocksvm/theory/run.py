@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from blocksvm.losses import DEFAULT, get_loss
-from blocksvm.losses.box import HINGE
-from blocksvm.losses.loss import Loss
 from blocksvm.online.exact import ExactSolver
 from blocksvm.online.runner import Runner
 from blocksvm.theory import rounds_kernels as rounds
 from blocksvm.theory.rows import ReplayRows
-from blocksvm.theory.theories import THEORIES, Regulariser, Theory, variant_of
+from blocksvm.theory.theories import THEORIES, Theory, variant_of
 
 RECORD_BYTES = 96  # of a round: label, scores of learner and comparator, norms, and sums under way
 MOST_STEPS = 20_000_000_000  # rounds times features where all weights are read in each round: some minutes
 READ_BYTES = 56, 8 * rounds.OF_ROUND + 32  # of a feature and of a round, where weights are read
 
 
-class Losses(NamedTuple):
-    """A loss by its name, with its own settings; function: as kernels take it."""
+class Losses:
+    """A loss by its name, with its own settings, of these; function: as kernels take it; smooth: it has second
+    derivatives."""
 
-    name: str
-    loss: Loss
-    settings: dict
-    function: Any
-
-    @classmethod
-    def of(cls, name: str, settings: dict) -> Losses:
-        loss = get_loss(name)
-        own = {setting: settings[setting] for setting in loss.settings.names()}
-        return cls(name, loss, own, loss.at(own))
-
-    @property
-    def smooth(self) -> bool:
-        """It has second derivatives."""
-        return self.loss.has("second_derivative")
+    def __init__(self, name: str, settings: dict):
+        self.name, self.loss = name, get_loss(name)
+        self.settings = {setting: settings[setting] for setting in self.loss.settings.names()}
+        self.function, self.smooth = self.loss.at(self.settings), self.loss.has("second_derivative")
 
     def at(self, scores: np.ndarray, y: np.ndarray, width: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
         """(losses, slopes), each (T,), of scores and labels; those of a loss with a conjugate smoothed within a width
@@ -54,81 +40,51 @@ class Losses(NamedTuple):
         return -rounds.sum_of_conjugates(slopes, y.astype(np.float64), self.function)
 
 
-@dataclass
-class Read:
-    """What was read of a learner's weights w_t; None where its bounds do not need it.
-
-    penalty (K,): sums of r(w_t); weights (d,): of r(w) = sum_j weights_j |w_j|; low, high (d,): the range of each
-    weight; norms (T,): ||w_t||; gradients (T,): squared norms of the gradients of loss + r at w_t; potential (K,):
-    R*(-z_1:t) - R*(0) of a mirror map; roots (K,): sum_j sqrt(sum g_j^2) of AdaGrad; after (T,): <w_t+1, x_t> of exact
-    minimisers; stepped (K,): sums of eta_t+1/2 r(w_t+1); of HF-FOBOS heights (K,): l1 ||h_t||; mean (n_vectors *
-    (d + 1),): of w_t; lengths (T,): ||x_t|| in the norm that the theory's bounds are in; beside_zero: what
-    ``all_weights`` has for u = 0.
-    """
-
-    penalty: np.ndarray
-    weights: np.ndarray | None = None
-    low: np.ndarray | None = None
-    high: np.ndarray | None = None
-    norms: np.ndarray | None = None
-    gradients: np.ndarray | None = None
-    potential: np.ndarray | None = None
-    roots: np.ndarray | None = None
-    after: np.ndarray | None = None
-    stepped: np.ndarray | None = None
-    heights: np.ndarray | None = None
-    mean: np.ndarray | None = None
-    lengths: np.ndarray | None = None
-    beside_zero: np.ndarray | None = None
-
-
 class Run:
     """One learner's run.  Arrays (T,) hold a number a round, arrays (K,) sums over the rounds up to each of times.
 
     followed: the loss that the learner follows (hinge where it follows none); judging: that by which it is compared;
-    batch: rows of a round; scores z_t = <w_t, x_t> before the update; sq_norms ||x_t||^2, the constant feature
-    included; read: what was read of the weights.
+    regulariser: r of its objective, where it can be measured; ball: (1 or 2, radius) of the norm ball that it stays in,
+    if it does; batch: rows of a round; scores z_t = <w_t, x_t> before the update; sq_norms ||x_t||^2, the constant
+    feature included.
+
+    Of the weights w_t, None where the bounds do not need it: penalty (K,): sums of r(w_t); weights (d,): of r(w) =
+    sum_j weights_j |w_j|; low, high (d,): the range of each weight; norms (T,): ||w_t||; gradients (T,): squared norms
+    of the gradients of loss + r at w_t; potential (K,): R*(-z_1:t) - R*(0) of a mirror map; roots (K,): sum_j
+    sqrt(sum g_j^2) of AdaGrad; after (T,): <w_t+1, x_t> of exact minimisers; stepped (K,): sums of eta_t+1/2 r(w_t+1);
+    of HF-FOBOS heights (K,): l1 ||h_t||; mean (n_vectors * (d + 1),): of w_t; lengths (T,): ||x_t|| in the norm that
+    the theory's bounds are in; beside_zero: what ``all_weights`` has for u = 0.
     """
 
     def __init__(self, runner: Runner | ExactSolver, name: str | None = None):
         """name: of the learner in the registry, where this is not the runner's."""
-        self.runner = runner
+        self.runner, self.name, self.settings = runner, runner.name, runner.settings
+        self.real = runner.real and not runner.predicts_rows
         self.variant = variant_of(name or runner.name, runner.settings)
         self.theory = THEORIES.get(self.variant, Theory())
+        self.regulariser = r = self.theory.regulariser(self.settings)
+        self.truncated = r is not None and r.of_each_weight and r.weight > 0.0
+        self.constant_step = self.settings.get("decay", "constant") == "constant"
+        radius = self.settings.get("radius")
+        if not runner.needs_all_rows:
+            radius = runner.learner.rule.number_of(self.settings, "radius")
+        bounded = self.theory.ball and radius is not None and radius < math.inf
+        self.ball = (self.theory.ball, radius) if bounded else None
         followed = runner.learner.loss_of(self.settings) if self.real else self.settings.get("loss", DEFAULT)
-        self.followed = self.judging = Losses.of(followed, self.settings)
+        self.followed = self.judging = Losses(followed, self.settings)
         if other := self.followed.loss.judged_by:
-            self.judging = Losses.of(other, get_loss(other).settings.resolve({}, other))
+            self.judging = Losses(other, get_loss(other).settings.resolve({}, other))
 
     def begin(self, rows: ReplayRows, times: np.ndarray, batch: int = 1) -> Run:
         """Make place for the records of these rows."""
         self.rows, self.times, self.batch = rows, times, batch
+        self.T, self.d = rows.source.n_samples, rows.source.n_features
         self.y = np.empty(self.T, np.float64 if self.real else np.int8)
         self.scores, self.sq_norms = np.empty(self.T), np.empty(self.T)
-        self.read = Read(np.zeros(len(times)))
+        self.penalty, self.weights = np.zeros(len(times)), None
+        self.low = self.high = self.norms = self.gradients = self.potential = self.roots = self.after = None
+        self.stepped = self.heights = self.mean = self.lengths = self.beside_zero = None
         return self
-
-    @property
-    def T(self) -> int:
-        return self.rows.source.n_samples
-
-    @property
-    def d(self) -> int:
-        return self.rows.source.n_features
-
-    @property
-    def name(self) -> str:
-        return self.runner.name
-
-    @property
-    def settings(self) -> dict:
-        return self.runner.settings
-
-    @property
-    def real(self) -> bool:
-        return self.runner.real and not self.runner.predicts_rows
-
-    # -- sums --------------------------------------------------------------------------------------------------
 
     def at(self, values: np.ndarray) -> np.ndarray:
         """(K,) sums of ``values`` (T,) over the rounds up to each time."""
@@ -146,10 +102,10 @@ class Run:
 
     def hinge_of(self, scores: np.ndarray) -> np.ndarray:
         """(T,) hinge losses; of numbers the losses that the learner follows."""
-        return (self.followed if self.real else Losses("hinge", HINGE, {}, HINGE.at({}))).at(scores, self.y)[0]
+        return (self.followed if self.real else Losses("hinge", {})).at(scores, self.y)[0]
 
     def is_mistaken(self, scores: np.ndarray) -> np.ndarray:
-        """(T,) bool: the score is on the wrong side; of numbers, and of tasks (tasks.py): a loss of 1 or more."""
+        """(T,) bool: the score is on the wrong side; of numbers, and of tasks (rows.py): a loss of 1 or more."""
         return self.hinge_of(scores) >= 1.0 if self.real else self.y * scores <= 0.0
 
     @cached_property
@@ -159,12 +115,12 @@ class Run:
     @cached_property
     def loss(self) -> np.ndarray:
         """(K,) of the loss that the learner follows, the penalty included."""
-        return self.at(self.losses_of(self.scores)[0]) + self.read.penalty
+        return self.at(self.losses_of(self.scores)[0]) + self.penalty
 
     @cached_property
     def judged(self) -> np.ndarray:
         """(K,) the same of the loss by which learner and comparators are judged."""
-        return self.at(self.judging.at(self.scores, self.y)[0]) + self.read.penalty
+        return self.at(self.judging.at(self.scores, self.y)[0]) + self.penalty
 
     @cached_property
     def linear(self) -> np.ndarray:
@@ -193,7 +149,7 @@ class Run:
     @property
     def weighted(self) -> np.ndarray:
         """(K,) sum 2 eta_t f_t(w_t) + 2 eta_t+1/2 r(w_t+1), of forward-backward splitting."""
-        return 2.0 * self.at(self.steps() * self.losses_of(self.scores)[0]) + 2.0 * self.read.stepped
+        return 2.0 * self.at(self.steps() * self.losses_of(self.scores)[0]) + 2.0 * self.stepped
 
     @cached_property
     def tau(self) -> np.ndarray:
@@ -202,8 +158,6 @@ class Run:
         most, slack = (self.runner.learner.rule.number_of(self.settings, name) for name in ("most", "slack"))
         steps = np.divide(losses, self.sq_norms + slack, out=np.zeros(self.T), where=self.sq_norms > 0.0)
         return np.minimum(most, steps)
-
-    # -- what the learner is -------------------------------------------------------------------------------------
 
     def steps(self, ahead: int = 0) -> np.ndarray:
         """(T,) eta_t, or the step so many rounds later."""
@@ -214,35 +168,13 @@ class Run:
         """(T,) eta_t+1/2, of the threshold of forward-backward splitting."""
         return self.steps(ahead=self.settings.get("half_steps") == "next")
 
-    @property
-    def constant_step(self) -> bool:
-        return self.settings.get("decay", "constant") == "constant"
-
-    @property
-    def ball(self) -> tuple[int, float] | None:
-        """(1 or 2, radius) of the norm ball that the learner stays in, if it does."""
-        exact = self.runner.needs_all_rows
-        radius = self.settings.get("radius") if exact else self.runner.learner.rule.number_of(self.settings, "radius")
-        return None if not self.theory.ball or radius is None or radius == math.inf else (self.theory.ball, radius)
-
-    @property
-    def regulariser(self) -> Regulariser | None:
-        """r of the learner's objective, where it can be measured."""
-        return self.theory.regulariser(self.settings)
-
-    @property
-    def truncated(self) -> bool:
-        """Judged with r = l1 sum h_j |w_j|."""
-        r = self.regulariser
-        return r is not None and r.truncates
-
     def penalty_of(self, w: np.ndarray) -> np.ndarray:
         """(K,) t r(w)."""
         r = self.regulariser
         if r is None:
             return np.zeros(len(self.times))
-        if self.read.weights is not None:
-            return float(self.read.weights @ np.abs(w[: self.d])) * self.times
+        if self.weights is not None:
+            return float(self.weights @ np.abs(w[: self.d])) * self.times
         return r.weight * (0.5 * float(w @ w) if r.kind == "l2" else float(np.linalg.norm(w))) * self.times
 
 

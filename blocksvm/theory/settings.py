@@ -1,7 +1,5 @@
 """The settings of reports on the margin and on regret; imports nothing heavy."""
 
-from __future__ import annotations
-
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import SEED, Setting, Settings
 from blocksvm.training.run_settings import FREE, RUN_SETTINGS, Bias

@@ -6,8 +6,6 @@ entropic, of radius U: R* = (U / eta) log sum_j (e^(eta theta_j) + e^(-eta theta
 1997).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,10 +31,6 @@ class Euclidean:
         distance = float(w @ w) / (2.0 * settings["step"])
         return distance, distance
 
-    def potential(self, theta: np.ndarray, settings: Mapping) -> float:
-        """R*(theta) - R*(0); theta (d,)."""
-        raise NotImplementedError
-
 
 class PNorm(Euclidean):
     name = "p-norm"
@@ -55,6 +49,7 @@ class PNorm(Euclidean):
         return distance, distance
 
     def potential(self, theta: np.ndarray, settings: Mapping) -> float:
+        """R*(theta) - R*(0); theta (d,)."""
         p, largest = settings["p"], float(np.abs(theta).max(initial=0.0)) or 1.0
         return settings["step"] / 2.0 * largest**2 * float(np.sum(np.abs(theta / largest) ** p)) ** (2.0 / p)
 
@@ -112,11 +107,6 @@ class Regulariser:
         """It is a sum over the weights: what it has been in each round takes all of them."""
         return self.kind in ("l1", "heights")
 
-    @property
-    def truncates(self) -> bool:
-        """It has an l1 norm that counts."""
-        return self.of_each_weight and self.weight > 0.0
-
 
 @dataclass(frozen=True, kw_only=True)
 class Theory:
@@ -146,10 +136,6 @@ def l1_norm(settings: Mapping) -> Regulariser | None:
     return None if settings.get("l2") else Regulariser("l1 ||w||_1", "l1", settings["l1"])
 
 
-def l1_heights(settings: Mapping) -> Regulariser:
-    return Regulariser("l1 sum h_j |w_j| with the heights h of the last round", "heights", settings["l1"])
-
-
 ADAPTIVE = Theory(regulariser=l1_norm, bounded_entries=True)
 # by the learner's name, and what chooses among its variants
 THEORIES = {
@@ -162,7 +148,8 @@ THEORIES = {
     "subgradient": Theory(regulariser=lambda s: l1_norm(s) if s["l1"] else None, steps=True),
     "fobos l1": Theory(regulariser=l1_norm, splits=True),
     "fobos group": Theory(regulariser=lambda s: Regulariser("group ||w||_2", "norm", s["group"])),
-    "hf-fobos": Theory(regulariser=l1_heights, splits=True),
+    "hf-fobos": Theory(splits=True, regulariser=lambda s: Regulariser(
+        "l1 sum h_j |w_j| with the heights h of the last round", "heights", s["l1"])),
     "adagrad-rda": ADAPTIVE, "adagrad-rda-squares": ADAPTIVE, "adagrad-fobos": ADAPTIVE,
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.streaming import stream_features
+from blocksvm.streaming import stream_learner
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 
@@ -21,7 +21,7 @@ BITS = 13  # growing rows occupy more hashes of them than there is memory for at
 @pytest.fixture
 def numbered(monkeypatch):
     """A switch: number hashes from now on, or keep all of them."""
-    return lambda on: monkeypatch.setattr(stream_features, "NUMBERED_FROM", 0 if on else 1 << 60)
+    return lambda on: monkeypatch.setattr(stream_learner, "NUMBERED_FROM", 0 if on else 1 << 60)
 
 
 @pytest.mark.parametrize("learner", ["auto", "arow", "coin", "omd", "adagrad-rda"])

@@ -6,7 +6,7 @@ import pytest
 from blocksvm.base.errors import InputError
 from blocksvm.structured import candidates
 from blocksvm.structured.lattices import Dictionary, read_words, spans_of
-from blocksvm.structured.sequences import chunk_counts, chunks_of
+from blocksvm.structured.sequences import chunk_counts, chunks_of, shares
 from blocksvm.structured.text.columns import read_columns
 from blocksvm.structured.text.lines import Spans, read_lines
 from blocksvm.structured.text.templates import Templates, Tokens, attribute_of
@@ -46,12 +46,10 @@ def test_counts_by_hand():
     gold = [labels.index(x) for x in ["B-NP", "I-NP", "B-VP", "O", "B-NP", "I-NP"]]
     found = [labels.index(x) for x in ["B-NP", "I-NP", "I-VP", "O", "B-NP", "O"]]
     counts = chunk_counts(np.array(gold), np.array(found), np.array([0, 6]), labels)
-    assert {k: (c.right, c.predicted, c.gold) for k, c in counts.items()} == {
-        "": (2, 3, 3), "NP": (1, 2, 2), "VP": (1, 1, 1),
-    }  # fmt: skip
-    assert counts[""].f1 == pytest.approx(2 / 3)
+    assert counts == {"": (2, 3, 3), "NP": (1, 2, 2), "VP": (1, 1, 1)}
+    assert shares(*counts[""])["F1"] == pytest.approx(2 / 3)
     nothing = chunk_counts(np.array([4]), np.array([4]), np.array([0, 1]), labels)
-    assert (nothing[""].f1, nothing[""].precision, nothing[""].recall) == (0.0, 0.0, 0.0)
+    assert shares(*nothing[""]) == {"precision": 0.0, "recall": 0.0, "F1": 0.0}
 
 
 def test_a_text_that_does_not_fit_is_not_read(tmp_path, monkeypatch):

@@ -14,8 +14,7 @@ from blocksvm.structured import frank_wolfe
 from blocksvm.structured.kernels.arborescence import best_tree
 from blocksvm.structured.learners import multipliers, order_of
 from blocksvm.structured.structure import CheckedStructure, Row, Structure
-from blocksvm.structured.tasks import checked
-from blocksvm.structured.train import fit_structure
+from blocksvm.structured.tasks import checked, fit_structure
 from blocksvm.testing import check_structure
 
 LAST = {"weights": "last"}

@@ -9,7 +9,7 @@ from blocksvm.losses import get_loss
 from blocksvm.online import LEARNERS as REGISTRY
 from blocksvm.online import get_learner
 from blocksvm.online.loops import NO_LABEL, Loops
-from blocksvm.online.numpy_loops import in_plain_python as in_python
+from blocksvm.online.loops import in_plain_python as in_python
 from blocksvm.online.runner import Runner
 
 

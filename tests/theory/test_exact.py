@@ -132,7 +132,7 @@ def by_program(name, X, y, m):
 
 
 def losses_of(name):
-    return Losses.of(name, {"epsilon": 0.1})
+    return Losses(name, {"epsilon": 0.1})
 
 
 @pytest.mark.slow

@@ -25,8 +25,8 @@ from blocksvm.regret import main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.theory import report
-from blocksvm.theory.bounds import BOUNDS, bounds_of, stability
-from blocksvm.theory.comparators import FixedWeights, measure
+from blocksvm.theory.bounds import BOUNDS, QUANTITIES, bounds_of, stability
+from blocksvm.theory.comparators import Comparator, FixedWeights
 from blocksvm.theory.replay import replay_batches
 from blocksvm.theory.rows import ReplayRows, log_spaced
 from blocksvm.theory.run import Run
@@ -42,21 +42,21 @@ def test_figures_equal_the_dense_computation(name, case, unit):
         X, y, plane = sample(n=60, seed=6)  # for the bounds of separable rows
     run = replayed(X, y, name, case)
     dense = Dense(X, y, name, case)
-    agree(run.loss - run.read.penalty, np.cumsum(dense.loss)[run.times - 1])
+    agree(run.loss - run.penalty, np.cumsum(dense.loss)[run.times - 1])
     agree(run.mistakes, np.cumsum(dense.y * dense.z <= 0)[run.times - 1])
     biased = name == "perceptron-bias"
     us = [0.3 * plane, np.random.default_rng(1).standard_normal(len(plane)), 20.0 * plane]
     for u in us:
         wide = np.append(u, 0.25 if biased else 0.0)
         u = wide if biased else u
-        made = measure(run, FixedWeights("u", wide), dense.X @ u)
+        made = Comparator(run, FixedWeights("u", wide), dense.X @ u)
         for bound in bounds_of(run):
             if not all(condition.about_u or condition.holds(run) for condition in bound.conditions):
                 continue
             base = getattr(made, bound.regret) if bound.regret else 0.0
             with np.errstate(divide="ignore"):
                 right = bound.right(run, made) - base
-            left = bound.measured(run) - base
+            left = QUANTITIES[bound.quantity](run) - base
             for k, t in enumerate(run.times.tolist()):
                 expected_left, expected_right = dense_bound(bound.name, dense, u, case, t)
                 if bound.name == "perceptron, hinge of u":  # there the hinge of u stands on the left
@@ -125,12 +125,12 @@ def test_rows_of_norm_almost_1_have_a_bound_of_their_own():
     X, y, u = np.diag(np.sqrt([1.0 + 9e-5] * 3 + [1.0])), np.array([1.0, -1, 1, -1]), np.array([2.0, -0.5, 1, 1])
     run = replayed(X, y, "pa", {})
     # weights without loss, which the bound would exclude were its constant that of norm 1
-    tight = measure(run, FixedWeights("u", np.append(np.linalg.solve(X, y), 0.0)), y)
+    tight = Comparator(run, FixedWeights("u", np.append(np.linalg.solve(X, y), 0.0)), y)
     bound = next(bound for bound in BOUNDS if bound.name == "PA, rows of norm 1")
     one = report.judge(bound, run, [tight], tight)
     assert one.applies and not one.violated
     assert tight.norm**2 < one.measured[-1] == pytest.approx(one.right[-1], rel=2e-4)
-    lossy = measure(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
+    lossy = Comparator(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
     star = math.sqrt(np.sum(np.maximum(0.0, 1.0 - y * (X @ u)) ** 2))
     a, b = 1.0 / (1.0 + 9e-5), 1.0
     right = ((math.sqrt(a) * np.linalg.norm(u) + 2.0 * b * star) / a) ** 2
@@ -146,7 +146,7 @@ def test_comparators_outside_of_a_ball_are_not_admitted():
         ("pegasos", {"lam": 0.1}, "Pegasos, projected"),
     ]:
         run = replayed(X, y, name, case)
-        large = measure(run, FixedWeights("u", np.append(50.0 * plane, 0.0)), 50.0 * X @ plane)
+        large = Comparator(run, FixedWeights("u", np.append(50.0 * plane, 0.0)), 50.0 * X @ plane)
         one = report.judge(next(b for b in BOUNDS if b.name == bound), run, [large], large)
         assert not one.applies
         assert "||u||" in one.failures()
@@ -345,9 +345,9 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
     run = made.run
     loss = LOSSES[case.get("loss", "hinge")]
     expected = np.cumsum([loss(z, s)[0] - loss(v, s)[0] for z, v, s in
-                           zip(run.scores, run.read.after, run.y, strict=True)])  # fmt: skip
+                           zip(run.scores, run.after, run.y, strict=True)])  # fmt: skip
     agree(stability(run), expected[run.times - 1])
-    assert run.scores[0] == 0.0 and (run.y * run.read.after >= run.y * run.scores - 1e-6).all()
+    assert run.scores[0] == 0.0 and (run.y * run.after >= run.y * run.scores - 1e-6).all()
     right = [u.judged[-1] + expected[-1] + (u.norm**2 / 0.6 if name == "forel-exact" else 0.0)
              for u in made.comparators if name == "forel-exact" or u.norm <= case["radius"]]  # fmt: skip
     assert one.right[-1] + made.best.judged[-1] == pytest.approx(min(right), rel=1e-4)
@@ -392,12 +392,12 @@ def test_rounds_of_several_rows_are_the_definition(case, size):
     at = run.times - 1
     agree(run.scores, scores)
     agree(run.loss, np.cumsum(values + lam / 2 * norms)[at])
-    agree(run.read.gradients, gradients)
+    agree(run.gradients, gradients)
     # Theorem 1 of Shalev-Shwartz et al. 2011, of the rounds' means
     u = 0.3 * plane
     if run.ball is not None:  # the bounds are about weights there
         u *= min(1.0, 0.9 * run.ball[1] / np.linalg.norm(u))
-    made = measure(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
+    made = Comparator(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
     bounds = judged(run, [made])
     R, rounds = np.linalg.norm(X, axis=1).max(), T // size
     largest = {"Pegasos, projected": (math.sqrt(lam) + R) ** 2, "Pegasos, no projection": 4 * R**2,
@@ -416,13 +416,13 @@ def test_rounds_are_the_same_in_any_blocks_and_of_one_row_those_of_the_learner()
     for chunk_rows in (np.arange(60), np.arange(0, 60, 11)):
         parts = batched(X, y, PEGASOS[0], 7, chunk_rows)
         assert np.array_equal(parts.scores[:56], whole.scores[:56])
-        assert np.array_equal(parts.read.gradients, whole.read.gradients)
-        assert np.array_equal(parts.read.penalty, whole.read.penalty)
+        assert np.array_equal(parts.gradients, whole.gradients)
+        assert np.array_equal(parts.penalty, whole.penalty)
     for case in PEGASOS:
         one, plain = batched(X, y, case, 1), replayed(X, y, "pegasos", case)
         agree(one.scores, plain.scores)
         agree(one.loss, plain.loss)
-        agree(one.read.gradients, plain.read.gradients)
+        agree(one.gradients, plain.gradients)
 
 
 def test_the_report_of_rounds_has_a_certified_comparator():
@@ -447,14 +447,14 @@ def test_the_inequality_is_checked_in_each_round(name, case):
     run = replayed(X, y, name, case, np.arange(1, 51))
     dense = Dense(X, y, name, case)
     for u in (plane, 0.0 * plane, 5.0 * plane):
-        made = measure(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
+        made = Comparator(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
         each = [slack_of_round(dense, u, case, s) for s in range(50)]
         agree(made.slack, np.minimum.accumulate(each))
         assert made.slack[-1] >= 0.0
     # with nothing for the gradients on the right side the first step from w = 0 alone violates it
     run.sq_norms = np.zeros(50)
     run.settings["l1"] = 1e-9
-    wrong = measure(run, FixedWeights("u", np.zeros(X.shape[1] + 1)), np.zeros(50))
+    wrong = Comparator(run, FixedWeights("u", np.zeros(X.shape[1] + 1)), np.zeros(50))
     one = judged(run, [wrong])["FOBOS, HF-FOBOS: inequality of each round"]
     assert one.violated and wrong.slack[-1] < 0.0
 

@@ -17,7 +17,7 @@ from blocksvm.regret import main as regret_main
 from blocksvm.regret import shown
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import comparators
-from blocksvm.theory.comparators import FixedWeights, measure
+from blocksvm.theory.comparators import Comparator, FixedWeights
 from blocksvm.theory.report import judge, measure_regret, play
 from blocksvm.theory.rows import ReplayRows
 
@@ -90,7 +90,7 @@ def test_losses_and_bounds(task, learner, case):
         if task in ("numbers", "rows"):
             u = u[0]
         w = np.column_stack([u, np.zeros(len(u))]).ravel() if u.ndim == 2 else np.append(u, 0.0)
-        one = measure(run, FixedWeights("u", w), rows.scores(w, 0.0))
+        one = Comparator(run, FixedWeights("u", w), rows.scores(w, 0.0))
         own = [loss_of(task, u, x, target, fixed=True)[0] for x, target in zip(X, each, strict=True)]
         np.testing.assert_allclose(one.hinge, np.cumsum(own)[run.times - 1], rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(one.hinge_squares, np.cumsum(np.square(own))[run.times - 1], rtol=1e-9, atol=1e-9)

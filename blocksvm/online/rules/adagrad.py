@@ -16,7 +16,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.rows import value_at
-from blocksvm.online.learner import L1, LOSS, STEP, Learner, Rule, Settings, not_negative, positive
+from blocksvm.online.learner import L1, L2, LOSS, STEP, Learner, Rule, Settings, not_negative, positive
 from blocksvm.online.memory import layout, parameters, unsigned
 from blocksvm.online.rule_parts import ROUNDS, averages, change_weight, derivative_at, lazy, plain_rule, soft
 
@@ -135,12 +135,8 @@ def ftrl_update(row, y, z, importance, memory):
     derivative = derivative_at(z, y, importance, memory)
     if derivative == 0.0:
         return
-    rate, beta, l1 = (
-        1.0 / parameters[FTRL_PARAMETER.alpha],
-        parameters[FTRL_PARAMETER.beta],
-        parameters[FTRL_PARAMETER.l1],
-    )
-    fixed = rate * beta + parameters[FTRL_PARAMETER.l2]
+    rate, l1 = 1.0 / parameters[FTRL_PARAMETER.alpha], parameters[FTRL_PARAMETER.l1]
+    fixed = rate * parameters[FTRL_PARAMETER.beta] + parameters[FTRL_PARAMETER.l2]
     for k in range(start, stop):
         slot = np.int64(indices[k]) * width
         g = derivative * value_at(values, k)
@@ -182,8 +178,7 @@ FTRL = Learner(
     "ftrl --loss logistic --alpha 0.05 --l1 1", "McMahan et al., KDD 2013",
     settings=Settings((
         LOSS, positive("alpha", "learning rate", 0.1, metavar="A"),
-        not_negative("beta", "number added to the root of the sum of squares", 1.0, metavar="B"), L1,
-        not_negative("l2", "weight of ||w||^2 / 2", 0.0),
+        not_negative("beta", "number added to the root of the sum of squares", 1.0, metavar="B"), L1, L2,
     )),
     rule=plain_rule(ftrl_update, FTRL_COLUMN, parameters=FTRL_PARAMETER),
 )  # fmt: skip

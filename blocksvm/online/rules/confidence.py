@@ -19,20 +19,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.rows import value_at
-from blocksvm.online.learner import (
-    AVERAGE,
-    BIAS,
-    EVERYTHING,
-    PRIOR,
-    C,
-    Learner,
-    Setting,
-    Settings,
-    as_it_is,
-    cut_off,
-    positive,
-    softened,
-)
+from blocksvm.online.learner import UNIFORM, C, Learner, Setting, Settings, as_it_is, cut_off, positive, softened
 from blocksvm.online.memory import layout, parameters
 from blocksvm.online.rule_parts import ROUNDS, change_weight, plain_rule
 
@@ -157,29 +144,29 @@ def with_phi(numbers):
 CONFIDENCE = Setting("confidence", "probability eta with which each row is to be right", 0.9, above=0.5, below=1.0)
 VARIANCE = positive("variance", "variance of each weight at the start", 1.0)
 
-CW_STDEV = Learner(
-    "cw-stdev", "confidence-weighted, the constraint with the standard deviation", "cw-stdev --confidence 0.8",
-    "Crammer, Dredze, Pereira, NIPS 2008", settings=Settings((CONFIDENCE, VARIANCE)),
+SCW1 = Learner(
+    "scw1", "soft confidence-weighted: the step cut off at C", "scw1 -C 0.5", "Wang, Zhao, Hoi, ICML 2012",
+    settings=Settings((CONFIDENCE, C, VARIANCE)),
     rule=plain_rule(
         cw_stdev_update, COLUMN, parameters=CW, initial=lambda settings: {"spread": settings["variance"]},
-        numbers=with_phi(as_it_is),
+        numbers=with_phi(cut_off),
     ),
-    takes=(PRIOR, AVERAGE, BIAS),
+)  # fmt: skip
+SCW2 = SCW1.like(
+    "scw2", "soft confidence-weighted: the step softened by 1 / (2C)", "scw2 -C 0.5", numbers=with_phi(softened)
+)
+CW_STDEV = SCW1.like(
+    "cw-stdev", "confidence-weighted, the constraint with the standard deviation", "cw-stdev --confidence 0.8",
+    "Crammer, Dredze, Pereira, NIPS 2008", settings=Settings((CONFIDENCE, VARIANCE)), numbers=with_phi(as_it_is),
+    takes=UNIFORM,
 )  # fmt: skip
 CW_VAR = CW_STDEV.like(
     "cw-var", "confidence-weighted, the constraint with the variance", "cw-var --confidence 0.8",
     "Dredze, Crammer, Pereira, ICML 2008", update=cw_var_update,
     initial=lambda settings: {"spread": 1.0 / settings["variance"]},
 )  # fmt: skip
-SCW1 = CW_STDEV.like(
-    "scw1", "soft confidence-weighted: the step cut off at C", "scw1 -C 0.5", "Wang, Zhao, Hoi, ICML 2012",
-    settings=Settings((CONFIDENCE, C, VARIANCE)), numbers=with_phi(cut_off), takes=EVERYTHING,
-)  # fmt: skip
-SCW2 = SCW1.like(
-    "scw2", "soft confidence-weighted: the step softened by 1 / (2C)", "scw2 -C 0.5", numbers=with_phi(softened)
-)
-AROW = CW_STDEV.like(
+AROW = SCW1.like(
     "arow", "adaptive regularisation of weights", "arow --r 0.1", "Crammer, Kulesza, Dredze, NIPS 2009",
     settings=Settings((positive("r", "weight of the regularisation", 1.0), VARIANCE)), update=arow_update,
-    parameters=ADAPTIVE, numbers=lambda settings: {}, takes=EVERYTHING,
+    parameters=ADAPTIVE, numbers=lambda settings: {},
 )  # fmt: skip

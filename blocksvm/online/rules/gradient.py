@@ -19,22 +19,7 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.kernels import inlined
 from blocksvm.kernels.rows import value_at
 from blocksvm.losses import get_loss
-from blocksvm.online.learner import (
-    AVERAGE,
-    BIAS,
-    DECAY,
-    LAM,
-    LOSS,
-    PRIOR,
-    RADIUS,
-    STEP,
-    C,
-    Learner,
-    Rule,
-    Setting,
-    Settings,
-    not_negative,
-)
+from blocksvm.online.learner import DECAY, GROUP, LAM, LOSS, RADIUS, STEP, UNIFORM, C, Learner, Rule, Setting, Settings
 from blocksvm.online.memory import layout, parameters
 from blocksvm.online.rule_parts import averages, derivative_at, dot, eta_at, is_small, sum_of_squares
 
@@ -204,7 +189,6 @@ OGD = Learner(
         initial=lambda settings: {"scale": 1.0}, numbers=lambda settings: {"lam": 0.0},
     ),
 )  # fmt: skip
-GROUP = not_negative("group", "weight of ||w||_2, not squared", 0.0)
 UNREACHED = 1e150  # a radius that no w reaches, since ||w||^2 is up to date only with a finite radius
 GROUPED = OGD.like(
     settings=Settings((LOSS, STEP, DECAY, GROUP)), update=group_update,
@@ -224,5 +208,5 @@ PEGASOS = OGD.like(
         Setting("unprojected", "leave out the projection on the ball that contains the optimum", False, kind=bool),
     ), (("lam", "C"),)),
     complete=lam_of_C, update=pegasos_update, numbers=lambda settings: {"radius": radius_of_optimum(settings)},
-    targets={}, takes=(PRIOR, AVERAGE, BIAS),
+    targets={}, takes=UNIFORM,
 )  # fmt: skip

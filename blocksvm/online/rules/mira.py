@@ -42,7 +42,7 @@ def mira_update(row, y, z, importance, memory):
 @inlined
 def step_of_all(right, wrong, z, importance, rows, i, d, bias, memory, work):
     """The step of all classes, in the place of ``loops.step_of_pair``."""
-    indptr, indices, values, _, _, _ = rows
+    indptr, indices, values, _, _ = rows
     scalars = memory.scalars[0]
     scalars[SCALAR.rounds] += 1.0
     end = copy_row(indices, values, indptr[i], indptr[i + 1], 0, 1.0, 0, bias, d, work.indices, work.values)

@@ -37,8 +37,6 @@ HEADROOM = 30.0  # by which exponents may exceed the shift
 POWER_HEADROOM, LARGEST_POWER = 1024.0, 300.0
 FADED = 0.25  # below this fraction of its peak the total, then a difference of large numbers, is recomputed
 
-# -- the functions of the two maps
-
 
 @inlined
 def entropic_value(theta, scalars, parameters):
@@ -57,11 +55,8 @@ def entropic_others(n, scalars, parameters):
 
 @inlined
 def entropic_factor(scalars, parameters):
-    return (
-        parameters[PARAMETER.radius] / scalars[SCALAR.total]
-        if scalars[SCALAR.total] > 0.0
-        else parameters[PARAMETER.radius] / (2.0 * parameters[PARAMETER.n_features])
-    )
+    total, most = scalars[SCALAR.total], 2.0 * parameters[PARAMETER.n_features]
+    return parameters[PARAMETER.radius] / (total if total > 0.0 else most)
 
 
 @inlined
@@ -85,13 +80,8 @@ def power_others(n, scalars, parameters):
 
 @inlined
 def power_factor(scalars, parameters):
-    return (
-        parameters[PARAMETER.step]
-        * scalars[SCALAR.shift]
-        / scalars[SCALAR.total] ** (1.0 - 2.0 / parameters[PARAMETER.p])
-        if scalars[SCALAR.total] > 0.0
-        else 0.0
-    )
+    step, total = parameters[PARAMETER.step] * scalars[SCALAR.shift], scalars[SCALAR.total]
+    return step / total ** (1.0 - 2.0 / parameters[PARAMETER.p]) if total > 0.0 else 0.0
 
 
 @inlined
@@ -168,18 +158,11 @@ def functions_of(name: str, value, others, factor, most) -> dict:
     return {"score": score, "update": changed, "current": current, "mean": current}
 
 
-# -- the learner, whose map chooses the functions
-
 MIRROR = Setting("mirror", "the mirror map", "euclidean", kind=str, choices=("euclidean", "entropic", "p-norm"))
 BALL = positive("radius", "keep the weights in the ball ||w||_1 <= B", 1.0, metavar="B")
 P = Setting("p", "p of the p-norm map", 2.0, least=2.0, most=LARGEST)
-N_FEATURES = Setting(
-    "n_features",
-    "number of features, those that never occur included (a store knows it)",
-    kind=int,
-    least=1,
-    most=2**62,
-)
+N_FEATURES = Setting("n_features", "number of features, those that never occur included (a store knows it)", kind=int,
+                     least=1, most=2**62)  # fmt: skip
 
 
 def all_counted(settings: dict, known: Mapping) -> dict:
@@ -214,7 +197,6 @@ P_NORM_MAP = ENTROPIC_MAP.like(
     numbers=lambda settings: {"radius": 0.0, "n_features": 0.0, "rate": 1.0}, complete=lambda settings, known: settings,
 )  # fmt: skip
 OMD = MAPPED.like(
-    settings=Settings((LOSS, MIRROR, STEP, BALL, P, N_FEATURES)),
-    takes=LAST_ALONE,
+    settings=Settings((LOSS, MIRROR, STEP, BALL, P, N_FEATURES)), takes=LAST_ALONE,
     variants={"euclidean": EUCLIDEAN, "entropic": ENTROPIC_MAP, "p-norm": P_NORM_MAP},
-)
+)  # fmt: skip

@@ -15,20 +15,7 @@ import math
 from blocksvm.kernels import inlined
 from blocksvm.kernels.loss_functions import derivative, value
 from blocksvm.online.costs import COST_RULE, COSTS
-from blocksvm.online.learner import (
-    AVERAGE,
-    BIAS,
-    EVERYTHING,
-    NO_TARGETS,
-    NUMBERS,
-    PRIOR,
-    C,
-    Learner,
-    Settings,
-    as_it_is,
-    cut_off,
-    softened,
-)
+from blocksvm.online.learner import NO_TARGETS, NUMBERS, UNIFORM, C, Learner, Settings, as_it_is, cut_off, softened
 from blocksvm.online.memory import parameters
 from blocksvm.online.rule_parts import ROUNDS, add_plain, plain_rule, sum_of_squares
 from blocksvm.online.rules.uniclass import of_rows
@@ -56,17 +43,14 @@ def of_numbers(learner: Learner) -> Learner:
     )  # fmt: skip
 
 
-PA = Learner(
-    "pa", "passive-aggressive: the least step to margin 1", "pa --average",
-    "Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006", settings=WITH_COSTS,
-    rule=plain_rule(passive_update, parameters=PARAMETER, numbers=as_it_is), acts_up_to=1.0,
-    targets={NUMBERS: of_numbers, NO_TARGETS: of_rows}, takes=(PRIOR, AVERAGE, BIAS),
+PA1 = Learner(
+    "pa1", "passive-aggressive, steps cut off at C", "pa1 -C 0.1",
+    "Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006", settings=Settings((C,)) + WITH_COSTS,
+    rule=plain_rule(passive_update, parameters=PARAMETER, numbers=cut_off), acts_up_to=1.0,
+    targets={NUMBERS: of_numbers, NO_TARGETS: of_rows},
 )  # fmt: skip
-PA1 = PA.like(
-    "pa1", "passive-aggressive, steps cut off at C", "pa1 -C 0.1", settings=Settings((C,)) + WITH_COSTS,
-    numbers=cut_off, takes=EVERYTHING,
-)  # fmt: skip
-PA2 = PA.like(
-    "pa2", "passive-aggressive, steps softened by 1 / (2C)", "pa2 -C 0.1", settings=Settings((C,)) + WITH_COSTS,
-    numbers=softened, takes=EVERYTHING,
+PA2 = PA1.like("pa2", "passive-aggressive, steps softened by 1 / (2C)", "pa2 -C 0.1", numbers=softened)
+PA = PA1.like(
+    "pa", "passive-aggressive: the least step to margin 1", "pa --average", settings=WITH_COSTS, numbers=as_it_is,
+    takes=UNIFORM,
 )  # fmt: skip

@@ -18,10 +18,10 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.rows import value_at
-from blocksvm.online.learner import DECAY, L1, LOSS, STEP, Learner, Rule, Setting, Settings, not_negative, positive
+from blocksvm.online.learner import DECAY, GROUP, L1, L2, LOSS, STEP, Learner, Rule, Setting, Settings, positive
 from blocksvm.online.memory import layout, parameters, unsigned
 from blocksvm.online.rule_parts import LAST_ALONE, ROUNDS, derivative_at, eta_at, is_small, lazy, soft
-from blocksvm.online.rules.gradient import GROUP, GROUPED
+from blocksvm.online.rules.gradient import GROUPED
 
 COLUMN = layout("v", "applied", "powers")
 AT = unsigned(COLUMN)
@@ -165,7 +165,6 @@ def moved(slot, g, eta, memory):
     return w - eta * (g + memory.parameters[PARAMETER.l1] * sign)
 
 
-L2 = not_negative("l2", "weight of ||w||^2 / 2", 0.0)
 REGULARISER = Setting(
     "regulariser", "l1 ||w||_1 + l2/2 ||w||^2, or group ||w||_2 (not squared)", "l1", kind=str, choices=("l1", "group")
 )

@@ -14,8 +14,6 @@ feature j: ``renewals`` counts, a feature's ``renewed`` is how many it has had. 
 to round; a round multiplies its error by (1 - a)^2, so that roundings do not add up to more than their number.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

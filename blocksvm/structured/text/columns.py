@@ -1,7 +1,5 @@
 """Texts of the tasks: their lines, and sentences in columns (CoNLL), a token a line, an empty line after each."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass

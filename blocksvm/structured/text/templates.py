@@ -1,16 +1,14 @@
 """Templates of features, and the features that they make as positions among the weights.
 
 Templates stand with blanks between them.  A template is parts joined by '|', a part NAME, NAME.ATTRIBUTE,
-NAME[OFFSET] or NAME.ATTRIBUTE[OFFSET].  The task says what names there are: ``Rows`` of tokens (below), of arcs
+NAME[OFFSET] or NAME.ATTRIBUTE[OFFSET].  The task says what names there are: those of tokens (below), of arcs
 (``trees.py``), of spans (``lines.py``).  A template with y[-1] makes features of pairs of neighbouring answers, the
 others features of answers.  A feature's id is 63 bits of a hash of the template and the values of its parts.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -38,18 +36,11 @@ class Part(NamedTuple):
         return InputError(f"{option('template', self.text)}: is no part of a template here; the parts are {known}")
 
 
-class Rows(Protocol):
-    """What templates make features of: tokens, arcs or spans.  values(part): (n_rows,) uint64, a hash of the part at
-    each row, ``NOTHING`` where it has none; InputError for a part that there is not."""
-
-    n_rows: int
-
-    def values(self, part: Part) -> np.ndarray: ...
-
-
 class Templates:
     """Parsed templates, those of pairs of answers last.
 
+    They make features of rows: tokens, arcs or spans, with n_rows and values(part): (n_rows,) uint64, a hash of the
+    part at each row, ``NOTHING`` where it has none; InputError for a part that there is not.
     columns: the seed and the parts of each; a template with a part of ``several`` {name: n} makes n columns, in which
     the part's offset is 0..n - 1.  groups: how many columns there are of answers, and, if any, of pairs of answers.
     InputError where one is no template, or none is of answers alone.
@@ -84,7 +75,7 @@ class Templates:
             )
         return Part(text, match[1], match[2] or "", int(match[3] or 0))
 
-    def ids(self, rows: Rows, number: int) -> np.ndarray:
+    def ids(self, rows, number: int) -> np.ndarray:
         """The feature ids (n_rows,) int64 that one column makes, -1 where there is none."""
         seed, parts = self.columns[number]
         hashes, there = np.full(rows.n_rows, seed), np.ones(rows.n_rows, bool)
@@ -99,7 +90,7 @@ class Templates:
         need = n_rows * (4 * len(self.columns) + ROW_BYTES + row_bytes)
         require(name, f"the features of its {n_rows:,} {what}", need, memory)
 
-    def collected(self, rows: Rows, min_count: int, memory: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    def collected(self, rows, min_count: int, memory: int) -> tuple[np.ndarray, list[np.ndarray]]:
         """Features (n_rows, n_columns) int32, -1 where one is left out, and of each group the ids (d,) int64 of those
         that are not, by whose positions they are numbered: the most frequent ones first, so that the weights in use lie
         together.  Features that occur fewer than ``min_count`` times are left out.  Raises InputError where the ids do
@@ -116,7 +107,7 @@ class Templates:
             features[:, t] = own[features[:, t]]
         return features, list(known)
 
-    def known(self, rows: Rows, known: Sequence[np.ndarray]) -> np.ndarray:
+    def known(self, rows, known: Sequence[np.ndarray]) -> np.ndarray:
         """Features (n_rows, n_columns) int32 as positions among the ids ``known`` of each group, -1 for others."""
         indices = [IdIndex(len(ids)).fill([(0, ids)]) for ids in known]
         features = np.empty((rows.n_rows, len(self.columns)), np.int32)
@@ -136,8 +127,6 @@ def _numbered(known: IdTable, min_count: int) -> tuple[np.ndarray, np.ndarray]:
         raise InputError(f"no feature occurs {min_count} times; lower the count")
     return known.known[order], np.append(numbers, np.int32(-1))
 
-
-# ------------------------------------------------------------------------------------------------ tokens
 
 WINDOW = " ".join(f"{c}[{d}]" for c in "wt" for d in range(-2, 3))
 PAIRS = "w[-1]|w[0] w[0]|w[1] t[-2]|t[-1] t[-1]|t[0] t[0]|t[1] t[1]|t[2]"
