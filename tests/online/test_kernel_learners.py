@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
 from support.kernel_cases import plain_kernel, rows_of_a_ball
-from support.training_cases import make_store, run_in_process, stop_after, svmlight, train
+from support.training_cases import make_store, stop_after, svmlight, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -277,7 +277,7 @@ def test_weights_beyond_all_numbers_are_said():
         fit(X, y, degree=50, **own)
 
 
-def test_from_a_store_to_predictions(tmp_path, capsys, succeeds, refusal):
+def test_from_a_store_to_predictions(tmp_path, succeeds, refusal):
     X, y = rows(n=300)
     store = make_store(tmp_path, sparse_rows(X[:200]), y[:200])
     (tmp_path / "new.svm").write_text(svmlight(sparse_rows(X[200:]), y[200:]))
@@ -291,7 +291,7 @@ def test_from_a_store_to_predictions(tmp_path, capsys, succeeds, refusal):
     shifted = sparse.hstack([sparse.csr_matrix((100, 1)), sparse_rows(X[200:])]).tocsr()
     np.testing.assert_allclose(loaded.decision_function(shifted), np.array(out.split(), float), rtol=1e-5, atol=1e-6)
     assert (loaded.predict(shifted) == y[200:]).mean() > 0.75
-    assert "kernel-pa1" in run_in_process(capsys, info_main, model)[1]
+    assert "kernel-pa1" in succeeds(info_main, model).out
     for options, told in [
         (("--budget", "0"), "--budget 0: must be 1 or more"),
         (("--kernel", "polynomial", "--coef0", "-1"), "below 0 the polynomial is no kernel"),

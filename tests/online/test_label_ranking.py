@@ -10,7 +10,7 @@ from support.online_cases import agree, learned_in_parts, rows
 from support.passive_aggressive import played, ranked
 from support.plain_learners import plain_runner
 from support.stream_cases import SMALL_PIECES, learned
-from support.training_cases import assert_resumed, make_store, run_in_process, text_of_sets, train
+from support.training_cases import assert_resumed, make_store, text_of_sets, train
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
@@ -97,7 +97,7 @@ def test_sets_of_one_are_single_labels(store):
     assert np.array_equal(alone.model.weights, as_sets.model.weights)
 
 
-def test_from_text_to_rankings(store, tmp_path, capsys, succeeds):
+def test_from_text_to_rankings(store, tmp_path, succeeds):
     X, sets = given_sets()
     W, loss, mistakes, _ = plainly("pa1", 0.05, X, sets)
     arguments = (store, tmp_path / "m.h5", "--learner", "pa1", "-C", "0.05", "--order", "stored", "--valid", store,
@@ -110,12 +110,12 @@ def test_from_text_to_rankings(store, tmp_path, capsys, succeeds):
     member = np.array([np.isin(np.arange(K), own) for own in sets])
     expected = [(10.0 * c,) for c in scores.argmax(axis=1)]
     assert list(model.predict(X)) == expected
-    code, out, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", store)
+    _, out, err = succeeds(predict_main, tmp_path / "m.h5", store)
     assert [tuple(map(float, line.split(","))) for line in out.split()] == expected
     perfect = np.mean([not own.any() or own.all() or s[own].min() > s[~own].max()
                        for s, own in zip(scores, member, strict=True)])  # fmt: skip
     assert f"perfect rankings {perfect:.6f}" in err
-    assert "sets of 0, 10, 20, 30" in run_in_process(capsys, info_main, tmp_path / "m.h5")[1]
+    assert "sets of 0, 10, 20, 30" in succeeds(info_main, tmp_path / "m.h5").out
     events = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().split("\n")[:-1]]
     last = [event for event in events if event["event"] == "outer"][-1]
     assert (last["mistakes"], last["rows"]) == (mistakes, N)
@@ -168,7 +168,7 @@ def test_what_cannot_be_is_refused(store, tmp_path):
 LABELS = (0.0, 10.0, 20.0, 30.0)
 
 
-def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, capsys, succeeds, refusal):
+def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, succeeds, refusal):
     X, sets = given_sets()
     path = tmp_path / "rows.svm"
     path.write_text(text())
@@ -193,8 +193,8 @@ def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, capsys, s
         "not one of 0 and 10 and 20 and 30; name the labels with --labels, or its sets with --targets sets"
         in refusal(stream_main, *own, "--labels", "0,10,20,30")
     )
-    code, out, err = run_in_process(capsys, stream_main, *own, "--targets", "sets")
-    assert (code, "name the labels that sets may hold with --labels" in err) == (2, True)
+    told = refusal(stream_main, *own, "--targets", "sets")
+    assert "name the labels that sets may hold with --labels" in told
 
 
 def test_sets_that_do_not_fit_are_told_or_skipped(tmp_path):
