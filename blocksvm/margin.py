@@ -17,7 +17,7 @@ from blocksvm.cli.options import (
     unlimited,
 )
 from blocksvm.cli.outputs import emit_json, outputs_of, print_written
-from blocksvm.conversion.split_settings import TEMP
+from blocksvm.conversion import TEMP
 from blocksvm.theory.settings import MARGIN_SETTINGS
 from blocksvm.training.run_settings import ROUNDING
 

@@ -28,7 +28,7 @@ from blocksvm.cli.options import (
 )
 from blocksvm.cli.outputs import emit_json, outputs_of, print_next, print_results
 from blocksvm.cli.standard import is_closed
-from blocksvm.conversion.split_settings import SKIP_BAD
+from blocksvm.conversion import SKIP_BAD
 from blocksvm.files.paths import location
 from blocksvm.formats import settings_offered
 from blocksvm.online import LEARNERS

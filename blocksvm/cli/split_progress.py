@@ -7,7 +7,7 @@ from pathlib import Path
 
 from blocksvm.cli.progress import Line
 from blocksvm.cli.texts import clock, labels_line, megabytes, number_of, rows, sizes
-from blocksvm.conversion.factor_counts import factor_notes
+from blocksvm.conversion.feature_counts import factor_notes
 from blocksvm.store.descriptions import SourceMeta, StoreMeta
 
 

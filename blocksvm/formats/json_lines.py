@@ -19,8 +19,17 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import EXACT, as_exact
 from blocksvm.formats.choices import LABEL_TYPE, chosen
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.table_columns import SAMPLED_ROWS, text_columns
-from blocksvm.formats.table_rows import POOL, WHOLE, TableReader, TableRows, array_of, floats, numbers_of
+from blocksvm.formats.tables import (
+    POOL,
+    SAMPLED_ROWS,
+    WHOLE,
+    TableReader,
+    TableRows,
+    array_of,
+    floats,
+    numbers_of,
+    text_columns,
+)
 from blocksvm.formats.text.text_source import TextPiece, utf8_lines
 from blocksvm.kernels.text_bytes import NEWLINE
 
@@ -164,7 +173,7 @@ class JsonLines:
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and the type of labels that the first lines have, unless it is known."""
-        options = self.chosen_of({key: value for key, value in requested.items() if value is not None})
+        options = self.chosen_of(requested)
         keys = [*options["text"].split(","), options["label"]]
         for k, key in enumerate(keys):
             if any(one == key or one.startswith(f"{key}.") for one in keys[:k] + keys[k + 1 :]):
