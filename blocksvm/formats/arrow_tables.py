@@ -245,24 +245,21 @@ class TableInputs(FileInputs):
         self.batches = batches
         if self.first is None:
             raise InputError("the table has no batches of rows")
+        self.files = ArrowFiles(self.format, "a table", self._batches)
 
     def settled(self, format_: ArrowFiles, requested: Mapping, memory: int) -> dict:
         """The settings, as ``ArrowFiles`` decides them by the first batch."""
-        return self._files([self.first]).settled(requested, self.names[0], memory)
+        return self.files.settled(requested, self.names[0], memory)
 
     def pieces(self, piece_bytes: int, limit: LineLimit, *more, **others) -> Iterator[RowPiece]:
         source = TextSource(self.names[0], None)
-        pieces = self._files(chain([self.first], self.batches)).pieces(source.name, self.options, piece_bytes, limit)
-        for rows, _ in pieces:
+        for rows, _ in self.files.pieces(source.name, self.options, piece_bytes, limit):
             yield RowPiece(source, rows, None)
 
-    def _files(self, batches: Iterable[pa.RecordBatch]) -> ArrowFiles:
-        def of(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
-            columns = columns_in(name, self.first.schema, options)
-            for batch in batches:
-                yield columns, batch.select(columns.read()), None
-
-        return ArrowFiles(self.format, "a table", of)
+    def _batches(self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
+        columns = columns_in(name, self.first.schema, options)
+        for batch in chain([self.first], self.batches):
+            yield columns, batch.select(columns.read()), None
 
 
 def table_inputs(parts: Iterable) -> TableInputs:
