@@ -18,7 +18,7 @@ from blocksvm.files.input import open_input
 from blocksvm.files.paths import is_url
 from blocksvm.formats import tables
 from blocksvm.formats.choices import DECIDED, KEEP, KINDS, PARTS, WORDS, chosen
-from blocksvm.formats.file_reader import FileFormat, FileInputs, RowPiece, damage_named
+from blocksvm.formats.file_reader import FileFormat, FileInputs, RowPiece, damage_named, require_fit
 from blocksvm.formats.format import EXPANSION, ReaderOptions
 from blocksvm.formats.text.text_source import LineLimit, TextSource
 
@@ -212,10 +212,7 @@ def pieces_of(batch, n_bytes: int, limit: LineLimit | None, name: str, word_byte
     for k, type_ in enumerate(batch.schema.types):
         plain = pa.types.is_primitive(type_) or pa.types.is_dictionary(type_)
         row_bytes += CELL_BYTES if plain else lengths_of(batch.column(k), word_bytes)
-    longest = int(row_bytes.max()) // word_bytes  # as a line of text takes them
-    if limit is not None and longest > limit.n_bytes:
-        need = option("memory", Bytes(10**6 * -(-limit.memory_for(longest) // 10**6)))
-        raise InputError(f"{name} has a row of {longest:,} bytes; give {need} or more, or check the file")
+    require_fit(int(row_bytes.max()) // word_bytes, limit, name, 1, "bytes")  # as a line of text takes them
     for first, last in runs(np.append(0, np.cumsum(row_bytes)), n_bytes):
         yield batch.slice(first, last - first)
 

@@ -312,9 +312,8 @@ def checked_labels(array: np.ndarray, where: str) -> np.ndarray | list:
     raise InputError(f"{where}: its labels are of the type {array.dtype}; give numbers or strings")
 
 
-def require_fit(n_entries: int, limit: LineLimit | None, where: str) -> None:
-    """InputError where a row of so many entries does not fit in the caller's memory."""
-    length = n_entries * ENTRY_BYTES
-    if limit is not None and length > limit.n_bytes:
-        need = option("memory", Bytes(10**6 * -(-limit.memory_for(length) // 10**6)))
-        raise InputError(f"{where} has a row of {n_entries:,} entries; give {need} or more, or check the file")
+def require_fit(n: int, limit: LineLimit | None, where: str, n_bytes: int = ENTRY_BYTES, what: str = "entries") -> None:
+    """InputError where a row of n entries, of so many bytes each, does not fit in the caller's memory."""
+    if limit is not None and n * n_bytes > limit.n_bytes:
+        need = option("memory", Bytes(10**6 * -(-limit.memory_for(n * n_bytes) // 10**6)))
+        raise InputError(f"{where} has a row of {n:,} {what}; give {need} or more, or check the file")

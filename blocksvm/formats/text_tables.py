@@ -228,11 +228,11 @@ class Table:
         location = f"{shown_name(name)}:1: "
         dialect = self.dialect(options)
         try:
+            known = WORDS in requested or not head
             if options["header"] == "auto":
-                known = WORDS in requested or not head
                 headed = known or tables.has_header(dialect.cells(first_line), options)
                 options["header"] = "yes" if headed else "no"
-            if WORDS in requested or not head:
+            if known:
                 return options
             headed = options["header"] == "yes"
             if not headed:
