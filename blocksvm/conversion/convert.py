@@ -18,19 +18,9 @@ from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY, too_small
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
-from blocksvm.conversion import SPLIT
+from blocksvm.conversion import SPLIT, feature_counts
 from blocksvm.conversion.destination import Destination, Shares
 from blocksvm.conversion.existing_rows import INHERITED, ExistingRows
-from blocksvm.conversion.feature_counts import (
-    BYTES_COUNTED,
-    BYTES_KNOWN,
-    Selection,
-    StoreFactors,
-    factor_notes,
-    factors_like,
-    known_factors,
-    require_counted_factors,
-)
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.conversion.parallel_parsing import as_stored, parsed_in_order
 from blocksvm.conversion.row_weights import RowWeights
@@ -189,7 +179,7 @@ def extend(inputs: list[str], store: str | Path, settings: SplitSettings | None 
         raise InputError(f"{path}: nothing to do; give text whose rows are added")
     settings = settings_of_store(path, {}) if settings is None else settings
     with closing(ExistingRows(path)) as existing:
-        require_counted_factors(existing.store, inputs)
+        feature_counts.require_counted_factors(existing.store, inputs)
         skipped = existing.added(inputs)
         if skipped and not once:
             raise InputError(
@@ -233,7 +223,7 @@ class _Split:
         if not self.temp.is_dir():
             raise InputError(f"{self.temp}: no such folder; {option('temp')} names an existing one")
         # the factors by which rows are weighed as they are read
-        self.known = None if settings.like is None else factors_like(settings.like)
+        self.known = None if settings.like is None else feature_counts.factors_like(settings.like)
         weighed = bool(self.recipe.factor) and existing is not None
         self.began = time.perf_counter()
         self.first = 0 if existing is None else existing.store.meta.source_rows
@@ -247,9 +237,9 @@ class _Split:
         memory, jobs = settings.memory - READ_AHEAD * any(map(is_url, inputs or ())), settings.n_jobs
         self.shares = Shares.of(memory, jobs, len(self.outputs))
         if existing is not None:
-            beside = (BYTES_KNOWN + BYTES_COUNTED) * weighed
+            beside = (feature_counts.BYTES_KNOWN + feature_counts.BYTES_COUNTED) * weighed
             existing.require_memory(self.shares.store - self.shares.spool, beside)
-            self.known = known_factors(existing.store) if weighed else None
+            self.known = feature_counts.known_factors(existing.store) if weighed else None
 
     def run(self) -> StoreMeta:
         settings = self.settings
@@ -269,7 +259,7 @@ class _Split:
                 spool = Spool(self.temp, spooled, self._bits(expected), self.shares.spool, self.writer)
                 # rows that are held out are weighed by what is counted on the others
                 kind = getattr(self.recipe, factor) if factor and k == 0 else ""
-                factors = StoreFactors(kind, self.known) if factor else None
+                factors = feature_counts.StoreFactors(kind, self.known) if factor else None
                 least, selection = settings.min_count if k == 0 else 1, self._selection(k == 0)
                 common = self.shares.store, spool, placer, settings.dtype
                 destinations.append(Destination(path, *common, least, self.existing, factors, selection))
@@ -296,16 +286,18 @@ class _Split:
                 self.existing.require_unchanged()
         about = metas[0]
         LOG.info("%d rows, %d features in %s", about.n_samples, about.n_features, self.outputs[0])
-        for note in [*about.notes, *factor_notes(about, self.outputs[0])]:
+        for note in [*about.notes, *feature_counts.factor_notes(about, self.outputs[0])]:
             LOG.warning("%s", note)
         return about
 
-    def _selection(self, first: bool) -> Selection | None:
+    def _selection(self, first: bool) -> feature_counts.Selection | None:
         """Of the first store; rows that are held out get its features, as those that are added or like others do."""
         settings, existing = self.settings, self.existing
         if settings.top_features is None:
             return None
-        selection = Selection(settings.top_features, first and existing is None and settings.like is None)
+        selection = feature_counts.Selection(
+            settings.top_features, first and existing is None and settings.like is None
+        )
         if existing is not None:
             selection.known = IdIndex(existing.n_features).fill(existing.store.feature_id_pieces())
         elif settings.like is not None:

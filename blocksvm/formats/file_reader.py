@@ -19,7 +19,6 @@ import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.base.errors import Bytes, InputError, option
-from blocksvm.base.labels import exact
 from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.files.input import names_of_inputs, open_input, raise_system_error
 from blocksvm.files.paths import ObjectUrl, file_size, is_url, location, require_same
@@ -291,25 +290,6 @@ def damage_named(name: str, what: str = "", cure: str = "get it again") -> Itera
         raise_system_error(error, name)
         first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")
         raise InputError(f"{what or f'{name}: cannot be read'} ({first}); {cure}") from error
-
-
-def checked_labels(array: np.ndarray, where: str) -> np.ndarray | list:
-    """Labels of a file: (n,) float64 of numbers, a list of strings; InputError for what is neither."""
-    if array.dtype.kind in "biuf":
-        try:
-            return exact(
-                array.astype(np.float64) + 0.0, array, "save them as strings, as labels.astype(str) does"
-            )  # -0 is 0
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
-    if array.dtype.kind in "US":
-        try:
-            labels = [one.decode() if isinstance(one, bytes) else one for one in array.tolist()]
-            "\n".join(labels).encode()
-        except (ValueError, SystemError) as error:  # a letter beyond Unicode, or half of one
-            raise InputError(f"{where}: a label is no text ({error}); save it again") from error
-        return labels
-    raise InputError(f"{where}: its labels are of the type {array.dtype}; give numbers or strings")
 
 
 def require_fit(n: int, limit: LineLimit | None, where: str, n_bytes: int = ENTRY_BYTES, what: str = "entries") -> None:

@@ -23,18 +23,11 @@ import h5py
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
+from blocksvm.base.labels import exact
 from blocksvm.base.row_batch import runs
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import location
-from blocksvm.formats.file_reader import (
-    ENTRY_BYTES,
-    Features,
-    FileFormat,
-    SparseRows,
-    checked_labels,
-    damage_named,
-    require_fit,
-)
+from blocksvm.formats.file_reader import ENTRY_BYTES, Features, FileFormat, SparseRows, damage_named, require_fit
 from blocksvm.formats.kernels.name_hashes import hash_of
 from blocksvm.formats.text.text_source import LineLimit
 from blocksvm.store.hdf5_files import has, kind_of_member, member
@@ -150,6 +143,25 @@ def mapped(name: str) -> np.ndarray:
     what = f"{name}: is no array of numbers or strings that numpy.save wrote"
     with damage_named(name, what, "save it again, objects as strings, as labels.astype(str) does"):
         return np.lib.format.open_memmap(name, mode="r")
+
+
+def checked_labels(array: np.ndarray, where: str) -> np.ndarray | list:
+    """Labels of a file: (n,) float64 of numbers, a list of strings; InputError for what is neither."""
+    if array.dtype.kind in "biuf":
+        try:
+            return exact(
+                array.astype(np.float64) + 0.0, array, "save them as strings, as labels.astype(str) does"
+            )  # -0 is 0
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+    if array.dtype.kind in "US":
+        try:
+            labels = [one.decode() if isinstance(one, bytes) else one for one in array.tolist()]
+            "\n".join(labels).encode()
+        except (ValueError, SystemError) as error:  # a letter beyond Unicode, or half of one
+            raise InputError(f"{where}: a label is no text ({error}); save it again") from error
+        return labels
+    raise InputError(f"{where}: its labels are of the type {array.dtype}; give numbers or strings")
 
 
 def labels_of(take: Take, n_labels: int, n_rows: int, where: str, name: str) -> Take:
