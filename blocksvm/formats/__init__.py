@@ -1,4 +1,4 @@
-"""Input formats, one a file: bytes of text to rows.  This file owns the registry, and recognises formats."""
+"""Input formats, one file for those of a kind.  This file owns the registry, and recognises formats."""
 
 from __future__ import annotations
 
