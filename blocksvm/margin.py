@@ -7,7 +7,7 @@ from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run
 from blocksvm.cli.options import FIGURE, OVERWRITE, UNCONVERGED, chosen_values, json_of, unlimited
 from blocksvm.cli.outputs import emit_json, outputs_of, print_written
-from blocksvm.conversion.split_settings import TEMP
+from blocksvm.conversion import TEMP
 from blocksvm.theory.settings import MARGIN_SETTINGS
 from blocksvm.training.run_settings import ROUNDING
 

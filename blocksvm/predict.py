@@ -24,7 +24,7 @@ from blocksvm.cli.options import (
     take_inputs,
 )
 from blocksvm.cli.outputs import emit_json, outputs_of, print_results
-from blocksvm.conversion.split_settings import SKIP_BAD
+from blocksvm.conversion import SKIP_BAD
 from blocksvm.files.paths import location
 from blocksvm.formats.choices import PREDICTED, all_choices
 

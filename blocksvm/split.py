@@ -10,7 +10,7 @@ from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run, value_of
 from blocksvm.cli.options import FORMAT, OVERWRITE, THREADS, chosen_values, files_named, json_of, n_threads
 from blocksvm.cli.outputs import emit_json, outputs_of, print_results
-from blocksvm.conversion.split_settings import SKIP_BAD, SPLIT, TEMP
+from blocksvm.conversion import SKIP_BAD, SPLIT, TEMP
 from blocksvm.files.paths import location
 from blocksvm.formats import settings_offered
 from blocksvm.store.recipe import RECIPE

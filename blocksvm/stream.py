@@ -12,7 +12,7 @@ from blocksvm.base.user_code import names_of
 from blocksvm.cli import options as cli
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, is_closed, run, value_of
 from blocksvm.cli.outputs import emit_json, outputs_of, print_next, print_results
-from blocksvm.conversion.split_settings import SKIP_BAD
+from blocksvm.conversion import SKIP_BAD
 from blocksvm.files.paths import location
 from blocksvm.formats import settings_offered
 from blocksvm.online import LEARNERS

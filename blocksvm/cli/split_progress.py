@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from blocksvm.cli.texts import Line, clock, labels_line, megabytes, number_of, rows, sizes
-from blocksvm.conversion.factor_counts import factor_notes
+from blocksvm.conversion.feature_counts import factor_notes
 from blocksvm.store.descriptions import SourceMeta, StoreMeta
 
 

@@ -18,32 +18,22 @@ from blocksvm.base.log import LOG
 from blocksvm.base.memory import MEMORY, too_small
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
+from blocksvm.conversion import SPLIT, feature_counts
 from blocksvm.conversion.destination import Destination, Shares
 from blocksvm.conversion.existing_rows import INHERITED, ExistingRows
-from blocksvm.conversion.factor_counts import (
-    BYTES_COUNTED,
-    BYTES_KNOWN,
-    StoreFactors,
-    factor_notes,
-    factors_like,
-    known_factors,
-    require_counted_factors,
-)
 from blocksvm.conversion.feature_ids import IdIndex
-from blocksvm.conversion.feature_selection import Selection
 from blocksvm.conversion.parallel_parsing import as_stored, parsed_in_order
 from blocksvm.conversion.row_weights import RowWeights
-from blocksvm.conversion.split_settings import SPLIT
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.files.output import check_output, temporary_folder
 from blocksvm.files.paths import READ_AHEAD, Location, is_url, location, one_run
-from blocksvm.formats import AUTO, cut_between_records, get_format, said_of_columns, settled
+from blocksvm.formats import AUTO, get_format, said_of_columns, settled
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, merge_options
 from blocksvm.formats.file_reader import inputs_given, inputs_of
 from blocksvm.formats.format import EXPANSION, ReaderOptions
-from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit, TextSource
-from blocksvm.kernels.shuffle import gather_rows, row_keys
+from blocksvm.formats.weighing import reader_of
+from blocksvm.kernels.shuffle import row_keys
 from blocksvm.store import codec
 from blocksvm.store.creation import create_together
 from blocksvm.store.descriptions import SourceMeta, StepMeta, StoreMeta, StoreSettingsMeta
@@ -61,11 +51,10 @@ SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
 @dataclass(frozen=True)
 class SplitSettings:
     """The settings of a split.  memory in bytes; format, bits, duplicates, idf, scale, normalize, dtype: the recipe of
-    the features (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout:
-    fraction of rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights:
-    a file with each row's weight, a number a line; like: a store whose recipe is taken, with its factors
-    (``settings_of_store`` makes such settings).  n_jobs: threads that parse; codec: 'lz4', or 'none', of rows that are
-    written; skip_bad: go on after malformed lines, of which notes tell."""
+    the features (format 'auto': what the first bytes look like; options: the format's own settings); holdout: fraction
+    of rows for a second store; temp: folder for the shuffle (None: beside the store); weights: a file with each row's
+    weight, a number a line; like: a store whose recipe and factors are taken (``settings_of_store``).  n_jobs: threads
+    that parse; codec: 'lz4' or 'none'; skip_bad: go on after malformed lines, of which notes tell."""
 
     memory: int = 1_000_000_000
     n_jobs: int = 1
@@ -145,12 +134,11 @@ def settings_from(chosen: Mapping, **others) -> SplitSettings:
 def settings_of_store(
     store: str | Location, requested: Mapping, options: Mapping = {}, like: bool = False, **machine
 ) -> SplitSettings:
-    """The settings by which rows are added to a store.
+    """The settings by which rows are added to a store: those of the store.
 
-    They are those of the store.  requested: name -> value of some of ``COMMON``, None for what is not requested; these
-    and the format's ``options`` must agree with the store's.  machine: those of ``SplitSettings`` that are free.  like:
-    the settings are for another store, of rows to be predicted, whose text is read and whose features are made alike.
-    InputError names a setting that disagrees."""
+    requested: name -> value of some of ``COMMON``, None for what is not; these and the format's ``options`` must agree
+    with the store's, else InputError.  machine: those of ``SplitSettings`` that are free.  like: for another store, of
+    rows to be predicted, which are read and made alike."""
     path = location(store)
     with open_hdf5(path, "store") as file:
         meta = read_meta(file)
@@ -180,20 +168,18 @@ def settings_of_store(
 def extend(inputs: list[str], store: str | Path, settings: SplitSettings | None = None,
            progress: Callable[[SplitProgress], None] | None = None,
            once: bool = False) -> tuple[StoreMeta, list[str]]:  # fmt: skip
-    """Add the rows of some text to a store; returns the store's new description, and the inputs that were skipped.
+    """Add the rows of some text to a store; returns its new description, and the inputs that were skipped.
 
-    inputs: as ``split`` takes them; settings: those of the store (``settings_of_store``, the default); once: inputs
-    that were added before are skipped, and where no other is left the store stays as it is.  The changed store is
-    written beside the old one and takes its name when it is whole: after any fault there is the old store or the new
-    one.  Its chunks are copied as they are.  Raises InputError as ``split`` does, where the store is none, and, without
-    ``once``, where an input was added before.
+    inputs: as ``split`` takes them; settings: those of the store (the default); once: inputs that were added before are
+    skipped, not refused, and where no other is left the store stays as it is.  The changed store, into which chunks are
+    copied as they are, takes the name of the old one when it is whole: after any fault there is one of them.
     """
     path = location(store)
     if not inputs:
         raise InputError(f"{path}: nothing to do; give text whose rows are added")
     settings = settings_of_store(path, {}) if settings is None else settings
-    with ExistingRows(path) as existing:
-        require_counted_factors(existing.store, inputs)
+    with closing(ExistingRows(path)) as existing:
+        feature_counts.require_counted_factors(existing.store, inputs)
         skipped = existing.added(inputs)
         if skipped and not once:
             raise InputError(
@@ -212,36 +198,33 @@ def extend(inputs: list[str], store: str | Path, settings: SplitSettings | None 
 
 
 @one_run()
-def _convert(inputs, batches, store, settings: SplitSettings, holdout_store, progress, existing=None, table=None):
-    store = location(store)
-    outputs = [store] if holdout_store is None else [store, location(holdout_store)]
-    if len({path.resolve() for path in outputs}) < len(outputs):
-        raise InputError(f"{store}: the store and its held-out rows need two names")
-    read_from = {location(name).resolve() for name in inputs if name != "-"}
-    for path in outputs:
-        check_output(path, settings.overwrite, "store")
-        if path.resolve() in read_from:
-            raise InputError(f"{path}: is also an input; choose another name for the store")
-    if settings.memory < SMALLEST_MEMORY:
-        raise too_small(settings.memory, "a split", SMALLEST_MEMORY)
-    temp = Path(settings.temp) if settings.temp is not None else temporary_folder(store)
-    if not temp.is_dir():
-        raise InputError(f"{temp}: no such folder; {option('temp')} names an existing one")
-    return _Split(inputs, batches, outputs, settings, temp, progress, existing, table).run()
+def _convert(*given, **more) -> StoreMeta:
+    return _Split(*given, **more).run()
 
 
 class _Split:
-    def __init__(self, inputs, batches, outputs, settings: SplitSettings, temp: Path, progress, existing, table):
-        self.inputs = inputs
-        self.table = table  # in memory, which is read in the place of standard input
-        self.batches = batches  # rows that come from elsewhere than the inputs, or None
-        self.outputs, self.settings, self.temp, self.progress = outputs, settings, temp, progress
-        self.existing: ExistingRows | None = existing  # rows that the first of the outputs has already
-        self.recipe = settings.recipe
-        self.known = None  # the factors by which rows are weighed as they are read
+    def __init__(self, inputs, batches, store, settings: SplitSettings, holdout_store, progress,
+                 existing: ExistingRows | None = None, table=None):  # fmt: skip
+        """batches: rows that come from elsewhere than the inputs, or None; existing: those that the store has already;
+        table: in memory, which is read in the place of standard input."""
+        self.inputs, self.table, self.batches, self.existing = inputs, table, batches, existing
+        self.settings, self.progress, self.recipe = settings, progress, settings.recipe
+        self.outputs: list = [location(path) for path in (store, holdout_store) if path is not None]
+        if len({path.resolve() for path in self.outputs}) < len(self.outputs):
+            raise InputError(f"{self.outputs[0]}: the store and its held-out rows need two names")
+        read_from = {location(name).resolve() for name in inputs if name != "-"}
+        for path in self.outputs:
+            check_output(path, settings.overwrite, "store")
+            if path.resolve() in read_from:
+                raise InputError(f"{path}: is also an input; choose another name for the store")
+        if settings.memory < SMALLEST_MEMORY:
+            raise too_small(settings.memory, "a split", SMALLEST_MEMORY)
+        self.temp = Path(settings.temp) if settings.temp is not None else temporary_folder(self.outputs[0])
+        if not self.temp.is_dir():
+            raise InputError(f"{self.temp}: no such folder; {option('temp')} names an existing one")
+        # the factors by which rows are weighed as they are read
+        self.known = None if settings.like is None else feature_counts.factors_like(settings.like)
         weighed = bool(self.recipe.factor) and existing is not None
-        if settings.like is not None:
-            self.known = factors_like(settings.like)
         self.began = time.perf_counter()
         self.first = 0 if existing is None else existing.store.meta.source_rows
         self.rows = self.first  # that were read in the whole life of the store
@@ -252,11 +235,11 @@ class _Split:
         self.weights = None if settings.weights is None else RowWeights(str(settings.weights))
         self.sources: list[tuple[TextSource, int]] = []  # and the number of its first row
         memory, jobs = settings.memory - READ_AHEAD * any(map(is_url, inputs or ())), settings.n_jobs
-        self.shares = Shares.of(memory, jobs, len(outputs))
+        self.shares = Shares.of(memory, jobs, len(self.outputs))
         if existing is not None:
-            beside = (BYTES_KNOWN + BYTES_COUNTED) * weighed
+            beside = (feature_counts.BYTES_KNOWN + feature_counts.BYTES_COUNTED) * weighed
             existing.require_memory(self.shares.store - self.shares.spool, beside)
-            self.known = known_factors(existing.store) if weighed else None
+            self.known = feature_counts.known_factors(existing.store) if weighed else None
 
     def run(self) -> StoreMeta:
         settings = self.settings
@@ -274,15 +257,12 @@ class _Split:
             destinations, factor = [], self.recipe.factor
             for k, path in enumerate(self.outputs):
                 spool = Spool(self.temp, spooled, self._bits(expected), self.shares.spool, self.writer)
-                least = settings.min_count if k == 0 else 1
                 # rows that are held out are weighed by what is counted on the others
                 kind = getattr(self.recipe, factor) if factor and k == 0 else ""
-                factors = StoreFactors(kind, self.known) if factor else None
-                rows = self.existing
-                selection = self._selection(k == 0)
-                destinations.append(
-                    Destination(path, self.shares.store, spool, placer, settings.dtype, least, rows, factors, selection)
-                )
+                factors = feature_counts.StoreFactors(kind, self.known) if factor else None
+                least, selection = settings.min_count if k == 0 else 1, self._selection(k == 0)
+                common = self.shares.store, spool, placer, settings.dtype
+                destinations.append(Destination(path, *common, least, self.existing, factors, selection))
             if self.batches is not None:
                 self._spool(self.batches, destinations)
             elif self.inputs:
@@ -306,16 +286,18 @@ class _Split:
                 self.existing.require_unchanged()
         about = metas[0]
         LOG.info("%d rows, %d features in %s", about.n_samples, about.n_features, self.outputs[0])
-        for note in [*about.notes, *factor_notes(about, self.outputs[0])]:
+        for note in [*about.notes, *feature_counts.factor_notes(about, self.outputs[0])]:
             LOG.warning("%s", note)
         return about
 
-    def _selection(self, first: bool) -> Selection | None:
+    def _selection(self, first: bool) -> feature_counts.Selection | None:
         """Of the first store; rows that are held out get its features, as those that are added or like others do."""
         settings, existing = self.settings, self.existing
         if settings.top_features is None:
             return None
-        selection = Selection(settings.top_features, first and existing is None and settings.like is None)
+        selection = feature_counts.Selection(
+            settings.top_features, first and existing is None and settings.like is None
+        )
         if existing is not None:
             selection.known = IdIndex(existing.n_features).fill(existing.store.feature_id_pieces())
         elif settings.like is not None:
@@ -327,14 +309,13 @@ class _Split:
         for destination, what in zip(destinations, ("the store", "the held-out store"), strict=False):
             if destination.spool.n_rows:
                 continue
-            name = self.inputs[0] if len(self.inputs) == 1 else "the inputs" if self.inputs else "the batches"
-            name = shown_name(name)
+            name = "the inputs" if self.inputs else "the batches"
+            name = shown_name(self.inputs[0]) if len(self.inputs) == 1 else name
             if self.rows == self.first:
                 lines = f"; expected lines of {get_format(self.recipe.format).lines}" if self.batches is None else ""
                 raise InputError(f"{name}: no rows found{lines}")
-            raise InputError(
-                f"{name}: no row was drawn for {what}; choose another {option('holdout')} or {option('seed')}"
-            )
+            wrong = f"{name}: no row was drawn for {what}; choose another {option('holdout')} or {option('seed')}"
+            raise InputError(wrong)
 
     def _write(self, destination: Destination, file, pool: ThreadPoolExecutor) -> StoreMeta:
         settings = self.settings
@@ -387,12 +368,10 @@ class _Split:
         """Batches of the inputs' rows, in their order."""
         settings = self.settings
         with inputs_of(self.inputs if self.table is None else self.table, self.recipe) as text:
-            self.recipe = settled(text, self.recipe, settings.memory)
+            self.recipe = settled(text, self.recipe, settings.memory, settings.skip_bad)
             if self.existing is None:
                 self.notes = said_of_columns(self.recipe)[1]
             reader = reader_of(ReaderOptions(self.recipe, named=True, offers=OFFERS, factors=self.known))
-            if settings.skip_bad:
-                cut_between_records(text, self.recipe)
             # pieces are cut so that their rows fit in what is planned for text
             share = EXPANSION / reader.expansion
             limit = LineLimit.share(settings.memory, int(20 * (settings.n_jobs + 2) / share))
@@ -465,19 +444,14 @@ class _Split:
 
 
 def rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
-    lengths = np.empty(len(order), np.int64)
-    nnz = int(np.diff(batch.indptr)[order].sum())
-    ids = np.empty(nnz, np.int64)
-    values = None if batch.values is None else np.empty(nnz, batch.values.dtype)
-    _, ones = gather_rows(batch.indptr, batch.ids, batch.values, order, lengths, ids, values)
+    lengths, values, weights, names = np.diff(batch.indptr)[order], batch.values, batch.weights, batch.names
     indptr = np.append(0, np.cumsum(lengths))
-    names = batch.names
-    if names is not None:
-        entries = np.arange(nnz) + np.repeat(batch.indptr[order] - indptr[:-1], lengths)
-        names = (names[0], names[1][entries], names[2][entries])
-    weights = None if batch.weights is None else batch.weights[order]
-    of_rows = {"labels": batch.labels[order], "values": None if ones else values, "weights": weights, "names": names}
-    return replace(batch, indptr=indptr, ids=ids, **of_rows)
+    entries = np.arange(indptr[-1]) + np.repeat(batch.indptr[order] - indptr[:-1], lengths)
+    return replace(
+        batch, labels=batch.labels[order], indptr=indptr, ids=batch.ids[entries],
+        values=None if values is None else values[entries], weights=None if weights is None else weights[order],
+        names=None if names is None else (names[0], names[1][entries], names[2][entries]),
+    )  # fmt: skip
 
 
 def expected_text(inputs: list[str]) -> int | None:

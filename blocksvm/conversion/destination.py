@@ -1,5 +1,4 @@
-"""Rows on their way to one store: features and labels are numbered, rows ordered and written after those that the store
-has already."""
+"""Rows on their way to one store: features and labels numbered, rows ordered and written after those it has."""
 
 from __future__ import annotations
 
@@ -15,9 +14,8 @@ from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.labels import LabelTable, RowError
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.conversion.existing_rows import ExistingRows
-from blocksvm.conversion.factor_counts import StoreFactors
+from blocksvm.conversion.feature_counts import Selection, StoreFactors
 from blocksvm.conversion.feature_ids import IdTable, NameTable
-from blocksvm.conversion.feature_selection import Selection
 from blocksvm.conversion.parallel_parsing import ordered_map
 from blocksvm.conversion.spool import SPOOLED, Spool, SpooledRows, join
 from blocksvm.formats.format import EXPANSION
@@ -45,8 +43,7 @@ class Shares(NamedTuple):
 
     @classmethod
     def of(cls, memory: int, jobs: int, n_stores: int) -> Shares:
-        """Text under way with what is parsed from it, an eighth for buckets being written, and the rest for tables and
-        shuffles, which have no less."""
+        """Text with what is parsed from it, an eighth for buckets being written, the rest for each store."""
         piece = int(min(8_000_000, max(65_536, memory // (40 * (jobs + 2)))))
         text, spool = EXPANSION * (jobs + 2) * piece, memory // (8 * n_stores)
         store = (memory - text - memory // 8) // n_stores
@@ -213,8 +210,7 @@ class Destination:
 
 
 def in_key_order(spool: Spool, shares: Shares) -> Iterator[Callable[[], SpooledRows]]:
-    """Buckets in the order of their keys, each to be loaded once; one that does not fit in memory is distributed once
-    more."""
+    """Buckets in the order of their keys, each to be loaded once; one too large for the memory is distributed again."""
     spool.settle()
     for bucket in range(1 << spool.bits):
         size = int(spool.sizes[bucket])
@@ -250,9 +246,8 @@ def _renumbered(
 ):  # fmt: skip
     """(row records, packed rows) of a bucket, in their final order and numbering.
 
-    new_index: of a position in the table of ids, -1 where it is dropped; new_label: of one in the table of labels,
-    None where labels are numbers; dtype: of spooled values; ones: all are 1; factors (d,): what the values of each
-    feature are multiplied by, or None.
+    new_index: of a position in the table of ids, -1: dropped; new_label: likewise of labels, None of numbers; dtype: of
+    spooled values; ones: all are 1; factors (d,): of each feature's values, or None.
     """
     records, n = loaded.records, len(loaded.records)
     order = np.arange(n) if settings.keep_order else np.lexsort((records["number"], records["key"]))

@@ -29,11 +29,8 @@ INHERITED = ("settings", "recipe", "idf_from", "holdout_fingerprint", "training_
 
 
 class ExistingRows:
-    """A store's rows.  A context manager: the store is open meanwhile.
-
-    labels: those that occur among the rows, as a reader gives them; n_features: all keep their numbers; ones: every
-    value is 1; weighted: some row has another weight.
-    """
+    """A store's rows, open until ``close``.  labels: those that occur, as a reader gives them; n_features: all
+    keep their numbers; ones: every value is 1; weighted: some row has another weight."""
 
     def __init__(self, path: Location):
         self.path = path
@@ -75,12 +72,6 @@ class ExistingRows:
             return "is being changed by another command"
         return "is open for reading in another program, which locks it (h5py does unless locking=False); close it there"
 
-    def __enter__(self) -> ExistingRows:
-        return self
-
-    def __exit__(self, *exception) -> None:
-        self.close()
-
     def close(self) -> None:
         self.store.close()
         if self.lock is not None:
@@ -96,8 +87,7 @@ class ExistingRows:
         return [name for name, those in same.items() if those and fingerprint_of_input(name) in those]
 
     def require_memory(self, n_bytes: int, beside: int) -> None:
-        """InputError, before any is read, where the features with their names and ``beside`` bytes for each take more
-        than so many bytes."""
+        """InputError, before any is read, where the features, and ``beside`` bytes for each, take more than these."""
         d, names = self.n_features, self.store.name_bytes
         need = NameTable.bytes_of(names, d if names else 0) + int((BYTES_AN_ID + 4 / FULLEST + beside) * d)
         if need > n_bytes:

@@ -123,9 +123,8 @@ class IdTable:
         return self.counts[: self.n_known]
 
     def ranking(self, min_count: int, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """(order, new_index): positions by falling count (ties: first seen first) of the ids that occur in at least
-        ``min_count`` rows; and for each position its rank, or -1.  The ``first`` ids keep their positions before all
-        others.  Gives the slots and counts back."""
+        """(order, new_index): positions by falling count (ties: first seen first) of ids in at least ``min_count``
+        rows, after the ``first`` ids as they are; and of each position its rank or -1.  Gives slots and counts back."""
         counts = self.counted()
         order = by_falling_count(counts)
         order = order[: np.count_nonzero(counts >= min_count)]
@@ -194,10 +193,8 @@ def gather_spans(text: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.nd
 
 
 class IdIndex:
-    """Positions of given distinct ids: what a model or another store is matched by; 14 bytes an id.
-
-    Where all are small an id is its own slot, for which ``spare`` more bytes may be taken (``more_bytes`` were).
-    """
+    """Positions of given distinct ids, by which a model or another store is matched; 14 bytes an id.  Where all are
+    small an id is its own slot, for which ``spare`` more bytes may be taken (``more_bytes`` were)."""
 
     def __init__(self, n_ids: int, spare: int = 0):
         self.n_slots = max(16, n_ids + n_ids // 2)

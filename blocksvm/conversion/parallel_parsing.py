@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import queue
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,8 @@ import numpy as np
 
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.file_reader import RowPiece
-from blocksvm.formats.format import BufferPool, ParseBuffer, Reader, parse_skipping
-from blocksvm.formats.text.text_source import TextPiece
+from blocksvm.formats.format import ParseBuffer, Reader, parse_skipping
+from blocksvm.formats.text.text_source import TextPiece, taken
 
 SKIPPED = "malformed lines that were skipped"
 
@@ -27,14 +28,6 @@ def as_stored(batch: RowBatch, dtype: str) -> RowBatch:
     weights = None if batch.weights is None else batch.weights.copy()
     ids = batch.ids.astype(np.int64, copy=False)
     return replace(batch, labels=batch.labels.copy(), ids=ids, values=values, weights=weights, left_out=left_out)
-
-
-def with_note(batch: RowBatch) -> RowBatch:
-    """A batch whose bad line was skipped, as its notes tell."""
-    if batch.fault is None:
-        return batch
-    record, sentence = batch.fault
-    return replace(batch, fault=None, notes={**batch.notes, SKIPPED: (1, record, sentence)})
 
 
 def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int, alone=lambda item: False) -> Iterator:
@@ -61,21 +54,24 @@ def parsed_in_order(reader: Reader, pieces: Iterable[TextPiece | RowPiece], pool
                     skip_bad: bool = False) -> Generator[Any, None, None]:  # fmt: skip
     """Batches of the pieces' rows, in their order, parsed by a pool that is at most so many ``ahead``.
 
-    piece_bytes: of a piece; one of a longer line has memory of its own.  longest: a piece of more bytes is parsed by
-    itself: the memory for it is there once.  stored(batch): what is made of each in the thread that parses it.
-    skip_bad: a bad line of text ends a batch, whose note it is.  Whoever takes a batch is done with it when the next
-    one is asked for: its memory is used again.
+    piece_bytes: of a piece; one of more than ``longest`` bytes is parsed by itself.  stored(batch): what is made of
+    each in the thread that parses it.  skip_bad: a bad line of text ends a batch, whose note it is.  A batch's memory
+    is used again when the next one is asked for.
     """
-    spare = BufferPool()
+    spare: queue.SimpleQueue = queue.SimpleQueue()
 
     def of_piece(piece) -> tuple[list, ParseBuffer | None]:
         if skip_bad and not isinstance(piece, RowPiece):
-            return [stored(with_note(batch)) for batch in parse_skipping(reader, piece)], None
+            parts = parse_skipping(reader, piece)
+            for k, batch in enumerate(parts):
+                if batch.fault is not None:
+                    parts[k] = replace(batch, fault=None, notes={**batch.notes, SKIPPED: (1, *batch.fault)})
+            return list(map(stored, parts)), None
         usual = isinstance(piece, RowPiece) or piece.end <= piece_bytes + 1  # that of rows from a file grows with them
-        buffer = spare.take(piece_bytes + 1) if usual else None
+        buffer = taken(spare) or ParseBuffer(piece_bytes + 1) if usual else None
         return [stored(reader.parse(piece, buffer))], buffer
 
     for batches, buffer in ordered_map(pool, of_piece, pieces, ahead, lambda piece: getattr(piece, "end", 0) > longest):
         yield from batches
         if buffer is not None:
-            spare.give_back(buffer)
+            spare.put(buffer)

@@ -31,10 +31,8 @@ class RowWeights:
     """Weights of rows, one for each in the order of the inputs; name: of their file."""
 
     def __init__(self, name: str):
-        self.name = name
-        self.pieces = self._pieces()
-        self.n_read = 0
-        self.left = np.empty(0)
+        self.name, self.pieces = name, self._pieces()
+        self.n_taken, self.left = 0, np.empty(0)
 
     def _pieces(self) -> Iterator[np.ndarray]:
         before = 0
@@ -53,27 +51,23 @@ class RowWeights:
                 yield weights
 
     def take(self, n: int) -> np.ndarray:
-        """The next n weights, float64; InputError where there are fewer, or where one is not a finite number of 0 or
-        more."""
-        parts = [np.empty(0)]
-        while n > 0:
-            if not len(self.left):
-                self.left = next(self.pieces, np.empty(0))
-                if not len(self.left):
-                    raise InputError(
-                        f"{shown_name(self.name)}: has {self.n_read:,} weights, and there are more rows; "
-                        f"{option('weights')} needs one a row"
-                    )
-            part, self.left = self.left[:n], self.left[n:]
-            self.n_read += len(part)
-            n -= len(part)
-            parts.append(part)
-        return np.concatenate(parts)
+        """The next n weights, float64; InputError where there are fewer, or one is not a finite number of 0 or more."""
+        while len(self.left) < n:
+            more = next(self.pieces, None)
+            if more is None:
+                raise InputError(
+                    f"{shown_name(self.name)}: has {self.n_taken + len(self.left):,} weights, and there are more rows; "
+                    f"{option('weights')} needs one a row"
+                )
+            self.left = np.append(self.left, more)
+        taken, self.left = self.left[:n], self.left[n:]
+        self.n_taken += n
+        return taken
 
     def finish(self) -> None:
         """InputError where weights are left that no row took."""
         if len(self.left) or len(next(self.pieces, np.empty(0))):
             raise InputError(
-                f"{shown_name(self.name)}: has more weights than the {self.n_read:,} rows that there are; "
+                f"{shown_name(self.name)}: has more weights than the {self.n_taken:,} rows that there are; "
                 f"{option('weights')} needs one a row"
             )

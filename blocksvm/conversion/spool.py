@@ -1,8 +1,5 @@
-"""The external shuffle: rows go to buckets by the upper bits of their keys, in memory first, then on disk.
-
-The final order is by (key, row number); buckets only cut that order into pieces that fit in memory, so their number
-changes nothing in the result.
-"""
+"""The external shuffle: rows go to buckets by the upper bits of their keys, in memory first, then on disk.  The final
+order is by (key, row number); buckets only cut that into pieces that fit in memory, so their number changes nothing."""
 
 from __future__ import annotations
 
@@ -128,8 +125,7 @@ class Spool:
             held[bucket] = []
 
     def read(self, bucket: int) -> Iterator[SpooledRows]:
-        """The rows of a bucket in the order they were added; each bucket is read once, several of them by as many
-        threads once the spool is settled."""
+        """The rows of a bucket in the order they were added, once; once it is settled, in any thread."""
         self.settle()
         if bucket in self.files:
             with self.files.pop(bucket) as file:

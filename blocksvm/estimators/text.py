@@ -19,14 +19,14 @@ from blocksvm.api.files import SCORES, predict_files
 from blocksvm.api.fit import Fitted, fit, fit_table, write_weights
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import MEMORY
+from blocksvm.conversion import SPLIT
 from blocksvm.conversion.convert import extend, settings_of_store
-from blocksvm.conversion.split_settings import SPLIT
 from blocksvm.estimators.estimator import Estimator, documented
 from blocksvm.files.input import names_of_inputs
 from blocksvm.files.output import TemporaryFolder
 from blocksvm.formats.choices import TEXT
 from blocksvm.formats.file_reader import texts_of
-from blocksvm.formats.table_rows import table_of_texts
+from blocksvm.formats.tables import table_of_texts
 from blocksvm.losses import get_loss
 from blocksvm.model.decision_values import labels_predicted, link_of
 from blocksvm.model.model_file import load_model

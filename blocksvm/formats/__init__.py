@@ -1,4 +1,4 @@
-"""Input formats, one a file: bytes of text to rows.  This file owns the registry, and recognises formats."""
+"""Input formats, one file for those of a kind.  This file owns the registry, and recognises formats."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ OF_TEXT = {
 OF_FILES = {  # each recognised by its first bytes, without loading its code (file_reader.py), but folders
     "npz": "blocksvm.formats.matrices:NPZ",
     "npy": "blocksvm.formats.matrices:NPY",
-    "h5ad": "blocksvm.formats.anndata:H5AD",
+    "h5ad": "blocksvm.formats.matrices:H5AD",
     "parquet": "blocksvm.formats.arrow_tables:PARQUET",
     "arrow": "blocksvm.formats.arrow_tables:ARROW",
-    "folders": "blocksvm.formats.folders:FOLDERS",
+    "folders": "blocksvm.formats.arrow_tables:FOLDERS",
 }
 # what a name says, whatever the first bytes look like
 ENDINGS = {"csv": "csv", "tsv": "tsv", "svm": "svmlight", "libsvm": "svmlight", "svmlight": "svmlight", "vw": "vw",
@@ -71,10 +71,10 @@ def sniffed(head: bytes, name: str) -> str:
     return "vw" if vw > svmlight else "svmlight"
 
 
-def settled(inputs, recipe, memory: int):
+def settled(inputs, recipe, memory: int, skip_bad: bool = False):
     """The recipe with a format's name in place of 'auto', and all of its settings, by the inputs' first lines, which
-    may take a small part of the memory.  InputError for a setting that the format does not have.
-    """
+    may take a small part of the memory; InputError for one that it has not.  Pieces of lines that may have line breaks
+    within quotes, or of which bad ones are skipped whole, will end where no quotes are open."""
     name = getattr(inputs, "format", None) or recipe.format
     if name == AUTO:
         name = sniffed(inputs.head(), inputs.names[0])
@@ -84,8 +84,8 @@ def settled(inputs, recipe, memory: int):
     if hasattr(format_, "settled"):
         options = inputs.options = inputs.settled(format_, recipe.options, memory)
         recipe = replace(recipe, format=name, options=options)
-        if options.get("text") is not None:
-            cut_between_records(inputs, recipe)
+        if (skip_bad or options.get("text") is not None) and hasattr(format_, "dialect"):
+            inputs.quote = format_.dialect(options).quote
         return recipe
     takes = settings_of(name)
     for key, value in recipe.options.items():
@@ -95,17 +95,10 @@ def settled(inputs, recipe, memory: int):
     return replace(recipe, format=name, options=takes.resolve(requested, f"the format {name}"))
 
 
-def cut_between_records(inputs, recipe) -> None:
-    """Have pieces of lines with quotes end where no quotes are open, so that a bad row is skipped whole."""
-    format_ = get_format(recipe.format)
-    if hasattr(format_, "dialect"):
-        inputs.quote = format_.dialect(recipe.options).quote
-
-
 def said_of_columns(recipe) -> tuple[str, list[str]]:
     """(what was decided of a table's columns in a line, '' where nothing was; sentences on what may not be meant)"""
     if not recipe.options.get(KINDS):
         return "", []
-    from blocksvm.formats.table_columns import columns_line, remarks
+    from blocksvm.formats.tables import columns_line, remarks
 
     return columns_line(recipe.options), remarks(recipe.options)

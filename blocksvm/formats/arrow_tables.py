@@ -1,9 +1,11 @@
-"""Tables of Arrow: ``parquet``, ``arrow`` (files and streams of IPC), and those in memory, some rows at a time."""
+"""Tables of Arrow, some rows at a time: ``parquet``, ``arrow`` (IPC), those in memory, and ``folders``: a folder of
+folders that are classes, with a file a text (those beside them have no label, hidden ones are left out)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,24 +16,10 @@ from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.row_batch import runs
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import is_url
-from blocksvm.formats.choices import DECIDED, KEEP, WORDS, chosen
-from blocksvm.formats.file_reader import FileFormat, FileInputs, RowPiece, damage_named
+from blocksvm.formats import tables
+from blocksvm.formats.choices import DECIDED, KEEP, KINDS, PARTS, WORDS, chosen
+from blocksvm.formats.file_reader import FileFormat, FileInputs, RowPiece, damage_named, require_fit
 from blocksvm.formats.format import EXPANSION, ReaderOptions
-from blocksvm.formats.table_columns import (
-    KINDS,
-    SAMPLED_ROWS,
-    TableColumns,
-    chosen_categories,
-    columns_of,
-    is_list,
-    is_number,
-    is_text,
-    kind_of,
-    kinds_of_types,
-    own_values,
-    with_calendar,
-)
-from blocksvm.formats.table_rows import ZERO, TableReader, TableRows, items_of, numbers_of, without_nulls
 from blocksvm.formats.text.text_source import LineLimit, TextSource
 
 # bytes of a piece that a cell, or an item of a list, and a byte of a word in columns stand for, by their memory
@@ -39,6 +27,7 @@ CELL_BYTES, WORD_BYTES = 9, 6
 AT_ONCE = 4  # pieces that are decoded at once: a column takes some microseconds, however few its rows are
 BUFFER = 1 << 16  # bytes of each column of a Parquet file that are read at a time
 DECIDING, LONGEST_SHARE = 1 << 20, 60  # bytes of the first rows, and parts of the memory of which one may take one
+OF_FOLDERS = {"text": "text", "label": "label"}  # their columns
 SMALL_DICTIONARY = 16  # a Parquet file's own dictionary is taken with each batch up to such a part of a piece
 
 
@@ -58,10 +47,10 @@ class ArrowFiles(FileFormat):
                     if not pa.types.is_string(batch.schema.field(name_).type):
                         column = batch.column(name_).cast(pa.large_string())
                         batch = batch.set_column(batch.schema.get_field_index(name_), name_, column)
-                batch = with_calendar(batch, columns)
+                batch = tables.with_calendar(batch, columns)
                 for piece in pieces_of(batch, n_bytes, limit, name, 1 if columns.texts else WORD_BYTES):
                     kept = piece.select(columns.kept) if columns.kept else None
-                    yield TableRows(columns, piece.select(columns.used()), begins, kept), done
+                    yield tables.TableRows(columns, piece.select(columns.used()), begins, kept), done
                     begins = False
 
     def settled(self, requested: Mapping, name: str, memory: int) -> dict:
@@ -71,25 +60,33 @@ class ArrowFiles(FileFormat):
         if KINDS in options:
             return options
         for (columns, batch, *_), _ in self.pieces(name, options, DECIDING, LineLimit.share(memory, LONGEST_SHARE)):
-            first = batch.slice(0, SAMPLED_ROWS)
-            kinds = options[KINDS] = kinds_of_types(columns)
-            named = chosen_categories(options, columns.names)[0].split(",")
+            first = batch.slice(0, tables.SAMPLED_ROWS)
+            kinds = options[KINDS] = tables.kinds_of_types(columns)
+            named = tables.chosen_categories(options, columns.names)[0].split(",")
             words = set(kinds["categorical"]) - set(named)
-            kinds |= own_values({name: counts_in(first.column(name)) for name in words})
+            kinds |= tables.own_values({name: counts_in(first.column(name)) for name in words})
             type_ = columns.types.get(options["label"])
-            if type_ is not None and kind_of(type_) != "nothing":
-                options[WORDS] = bool(columns.words) or not is_number(type_)
+            if type_ is not None and tables.kind_of(type_) != "nothing":
+                options[WORDS] = bool(columns.words) or not tables.is_number(type_)
             break
         return options
 
-    def reader(self, reading: ReaderOptions) -> TableReader:
-        return TableReader(reading, reading.recipe.options, 2 * EXPANSION if reading.named else EXPANSION, besides=1)
+    def reader(self, reading: ReaderOptions) -> tables.TableReader:
+        return tables.TableReader(
+            reading, reading.recipe.options, 2 * EXPANSION if reading.named else EXPANSION, besides=1
+        )
 
 
-def columns_in(name: str, schema: pa.Schema, options: Mapping) -> TableColumns:
+class Folders(ArrowFiles):
+    def settled(self, requested: Mapping, name: str, memory: int) -> dict:
+        given = {key: value for key, value in requested.items() if key not in DECIDED | OF_FOLDERS.keys()}
+        return chosen(self.name, given) | OF_FOLDERS | {WORDS: True}
+
+
+def columns_in(name: str, schema: pa.Schema, options: Mapping) -> tables.TableColumns:
     """The columns of a file; rows that are only predicted (``KEEP``) need no labels."""
     try:
-        return columns_of(
+        return tables.columns_of(
             list(schema.names), dict(zip(schema.names, schema.types, strict=True)), options, KEEP not in options
         )
     except InputError as error:
@@ -157,6 +154,34 @@ def ipc_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | No
                 yield columns, batch.select(wanted), (k + 1) / n if is_file else opened.tell() / opened.size()
 
 
+def folder_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
+    """Batches of files, in the order of their classes and names."""
+    folder, columns = Path(name), tables.text_columns(list(OF_FOLDERS), OF_FOLDERS, {})
+    paths = [Path(part) for part in options[PARTS]]
+    deeper = next((path for path in folder.glob("*/*") if path.is_dir() and not path.name.startswith(".")), None)
+    if deeper is not None:
+        raise InputError(f"{deeper}: is a folder within a class, whose files would be left out; move them up")
+    if not paths:
+        raise InputError(f"{name}: has no files, and no folders with files in them")
+    labels: list[bytes | None] = []
+    texts: list[bytes] = []
+    size = 0
+    for k, path in enumerate(paths):
+        require_memory(path.stat().st_size, f"{path}: takes", "files", limit)
+        try:
+            text = path.read_bytes().decode(options["encoding"]).encode()
+        except UnicodeError as error:
+            cure = f"name its encoding, as {option('encoding', 'latin1')}"
+            raise InputError(f"{path}: the text is not {options['encoding']} ({error.reason}); {cure}") from error
+        texts.append(text)
+        labels.append(path.parent.name.encode() if path.parent != folder else None)
+        size += CELL_BYTES + len(text)
+        if size >= n_bytes or k + 1 == len(paths):
+            batch = pa.RecordBatch.from_arrays([tables.strings(texts), tables.strings(labels)], names=list(OF_FOLDERS))
+            yield columns, batch, (k + 1) / len(paths)
+            labels, texts, size = [], [], 0
+
+
 def arrow_file(name: str, mapped: bool = False) -> pa.NativeFile:
     """A file as pyarrow reads it; an object in windows, of which the next ones are asked for ahead."""
     if not is_url(name):
@@ -179,8 +204,7 @@ def require_memory(n_bytes: float, what: str, parts: str, limit: LineLimit | Non
 
 
 def pieces_of(batch, n_bytes: int, limit: LineLimit | None, name: str, word_bytes: int = WORD_BYTES) -> Iterator:
-    """A batch in pieces that take about so many bytes, ``word_bytes`` for each of strings; InputError for a row that
-    does not fit in the memory."""
+    """A batch in pieces of some ``n_bytes``, ``word_bytes`` for each of strings; InputError for a row too long."""
     if not len(batch):
         yield batch
         return
@@ -188,10 +212,7 @@ def pieces_of(batch, n_bytes: int, limit: LineLimit | None, name: str, word_byte
     for k, type_ in enumerate(batch.schema.types):
         plain = pa.types.is_primitive(type_) or pa.types.is_dictionary(type_)
         row_bytes += CELL_BYTES if plain else lengths_of(batch.column(k), word_bytes)
-    longest = int(row_bytes.max()) // word_bytes  # as a line of text takes them
-    if limit is not None and longest > limit.n_bytes:
-        need = option("memory", Bytes(10**6 * -(-limit.memory_for(longest) // 10**6)))
-        raise InputError(f"{name} has a row of {longest:,} bytes; give {need} or more, or check the file")
+    require_fit(int(row_bytes.max()) // word_bytes, limit, name, 1, "bytes")  # as a line of text takes them
     for first, last in runs(np.append(0, np.cumsum(row_bytes)), n_bytes):
         yield batch.slice(first, last - first)
 
@@ -199,15 +220,15 @@ def pieces_of(batch, n_bytes: int, limit: LineLimit | None, name: str, word_byte
 def lengths_of(column, word_bytes: int) -> np.ndarray | int:
     """Bytes of a piece that each cell of a column takes, as of ``CELL_BYTES``."""
     t, type_ = pa.types, column.type
-    if t.is_map(type_) or is_list(type_):
-        rows, items = items_of(column)
+    if t.is_map(type_) or tables.is_list(type_):
+        rows, items = tables.items_of(column)
         items = items[0] if isinstance(items, tuple) else items
         own = np.broadcast_to(lengths_of(items, word_bytes), len(items))
         return CELL_BYTES + np.bincount(rows, own, len(column)).astype(np.int64)
     if t.is_string_view(type_):
         column = column.cast(pa.large_string())
-    if is_text(column.type):
-        lengths = numbers_of(without_nulls(compute.binary_length(column), ZERO))
+    if tables.is_text(column.type):
+        lengths = tables.numbers_of(tables.without_nulls(compute.binary_length(column), 0))
         return CELL_BYTES + word_bytes * lengths.astype(np.int64)
     return CELL_BYTES
 
@@ -221,29 +242,25 @@ class TableInputs(FileInputs):
         self.batches = batches
         if self.first is None:
             raise InputError("the table has no batches of rows")
+        self.files = ArrowFiles(self.format, "a table", self._batches)
 
     def settled(self, format_: ArrowFiles, requested: Mapping, memory: int) -> dict:
         """The settings, as ``ArrowFiles`` decides them by the first batch."""
-        return self._files([self.first]).settled(requested, self.names[0], memory)
+        return self.files.settled(requested, self.names[0], memory)
 
     def pieces(self, piece_bytes: int, limit: LineLimit, *more, **others) -> Iterator[RowPiece]:
         source = TextSource(self.names[0], None)
-        pieces = self._files(chain([self.first], self.batches)).pieces(source.name, self.options, piece_bytes, limit)
-        for rows, _ in pieces:
+        for rows, _ in self.files.pieces(source.name, self.options, piece_bytes, limit):
             yield RowPiece(source, rows, None)
 
-    def _files(self, batches: Iterable[pa.RecordBatch]) -> ArrowFiles:
-        def of(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
-            columns = columns_in(name, self.first.schema, options)
-            for batch in batches:
-                yield columns, batch.select(columns.read()), None
-
-        return ArrowFiles(self.format, "a table", of)
+    def _batches(self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
+        columns = columns_in(name, self.first.schema, options)
+        for batch in chain([self.first], self.batches):
+            yield columns, batch.select(columns.read()), None
 
 
 def table_inputs(parts: Iterable) -> TableInputs:
-    """What is read of tables with ``__arrow_c_stream__``, as pyarrow, pandas, polars and DuckDB have them, or of record
-    batches, one after the other."""
+    """What is read of tables with ``__arrow_c_stream__`` or of record batches, one after the other."""
     stream = pa.RecordBatchReader.from_stream
     batches = (stream(one) if hasattr(one, "__arrow_c_stream__") else [pa.record_batch(one)] for one in parts)
     return TableInputs(chain.from_iterable(batches))
@@ -251,3 +268,4 @@ def table_inputs(parts: Iterable) -> TableInputs:
 
 PARQUET = ArrowFiles("parquet", "a Parquet table", parquet_batches)
 ARROW = ArrowFiles("arrow", "an Arrow table (IPC file or stream)", ipc_batches)
+FOLDERS = Folders("folders", "a folder for each class, with a file for each text", folder_batches)

@@ -1,7 +1,4 @@
-"""The settings of each format, as data: options of commands and the recipe of features come from them.
-
-Imports nothing heavy: the command line knows the options without a format's code.
-"""
+"""The settings of each format, as data, for options of commands and recipes of features; imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -40,18 +37,10 @@ def ngrams_of(text: str) -> list[tuple[int, int, int]]:
     return list(chosen.values())
 
 
-def _ngrams(text: str) -> str:
-    ngrams_of(text)
-    return str(text)
-
-
-NGRAMS = Setting(
-    "ngrams", "n-grams of documents, e.g. word:1-3 or word:1-2,char_wb:4-5 (default word:1)", "word:1", _ngrams,
-    metavar="LIST",
-)  # fmt: skip
 # how features are made of texts, in whatever form these come
 TEXT = (
-    NGRAMS,
+    Setting("ngrams", "n-grams of documents, e.g. word:1-3 or word:1-2,char_wb:4-5 (default word:1)", "word:1",
+            lambda text: ngrams_of(text) and str(text), metavar="LIST"),
     Setting("case", "letters of texts: lower (default), or keep them as they are", "lower", str, ("lower", "keep")),
     Setting("accents", "accents of texts: keep (default), or strip them from their letters", "keep", str,
             ("keep", "strip")),
@@ -169,8 +158,7 @@ def is_text(format_: str, options: Mapping) -> bool:
 
 
 def carried(before: str, format_: str, options: Mapping) -> dict:
-    """The settings of rows of the format ``before`` that hold for later ones of ``format_``: of texts and of a table in
-    another form what they mean, else none."""
+    """The settings of rows of one format that hold for later ones of another, if both are texts or tables."""
     if before == format_:
         return dict(options)
     if is_text(before, options):

@@ -1,10 +1,8 @@
 """Rows from binary files: each format reads runs of rows, and one function closes them.
 
-A format of files is a ``FileFormat``, which also has ``pieces(name, options, n_bytes, limit)``, the runs of rows of a
-file that take about so many bytes each, as (payload, fraction of the file), and whose reader turns a payload into rows
-(``SparseRows``, but of tables).
-The first bytes of a file name its format.  limit: the longest row, as the longest line of text, or None; a format
-takes no memory for a longer one (``require_fit``).
+A format of files, known by their first bytes, is a ``FileFormat`` that also has ``pieces(name, options, n_bytes,
+limit)``: (payload, fraction of the file) of runs of rows of about so many bytes, none longer than ``limit``
+(``require_fit``).  Its reader turns a payload, but of tables ``SparseRows``, into rows.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.base.errors import Bytes, InputError, option
-from blocksvm.base.labels import exact
 from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.files.input import names_of_inputs, open_input, raise_system_error
 from blocksvm.files.paths import ObjectUrl, file_size, is_url, location, require_same
@@ -29,7 +26,7 @@ from blocksvm.formats import AUTO, OF_FILES, get_format, sniffed
 from blocksvm.formats.choices import CHOICES, DECIDED, KINDS, PARTS, carried, chosen, is_table, is_text
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels.numbers import FINE
-from blocksvm.formats.kernels.svmlight import BIG_NORM, BIG_VALUE, DUPLICATE, NAMELESS, close_rows
+from blocksvm.formats.kernels.svmlight import BIG_NORM, BIG_VALUE, DUPLICATE, NO_ORIGINS, close_rows
 from blocksvm.formats.text.text_source import LineLimit, OpenText, TextInputs, TextSource
 
 DIGESTED = 1 << 22  # bytes of a file that are hashed at a time
@@ -61,11 +58,8 @@ class Features:
 @dataclass(frozen=True)
 class SparseRows:
     """Rows as they were read: lengths (n,) int64 >= 0, ids (nnz,) int64, values (nnz,) float64, labels (n,) float64
-    with nan or a list with None.
-
-    features: where they have names, all of them; ids are their positions then, in 0 .. d - 1.  unlabelled: what is
-    wrong where labels are wanted; ''.
-    """
+    with nan or a list with None; features: where they have names, all of them, of which ids are the positions;
+    unlabelled: what is wrong where labels are wanted; ''."""
 
     lengths: np.ndarray
     ids: np.ndarray
@@ -151,34 +145,25 @@ def texts_of(rows) -> list[str] | None:
 
 
 def inputs_of(names, recipe, stop=lambda: False, likely: bool = True):
-    """The inputs as text, or as files of rows where the recipe or the first bytes name a format of files; rows of a
-    table whose columns are known, and texts that are read as earlier ones were (likely: by what the input looks like),
-    may lie in another form."""
+    """The inputs as text, or as files of rows where the recipe or the first bytes name such a format; of a known table
+    or (likely: by what they look like) of texts read as earlier ones were, they may lie in another form."""
     if not isinstance(names, list):
         names.options = carried(recipe.format, names.format, recipe.options)
         return names
-    name = recipe.format
-    if name == AUTO:
-        name = magic_of(names[0])
-    elif likely and is_text(name, recipe.options) and not DECIDED.isdisjoint(recipe.options):
+    inputs, name = TextInputs(names, stop), recipe.format
+    texts = likely and is_text(name, recipe.options) and not DECIDED.isdisjoint(recipe.options)
+    if name == AUTO or texts or KINDS in recipe.options:
         magic = magic_of(names[0])
-        if is_table(magic):
+        if name == AUTO or is_table(magic):
             name = magic
-        else:
-            inputs = TextInputs(names, stop)
+        elif texts:
             looks = sniffed(inputs.head(), names[0])
             other = "ngrams" in CHOICES.get(looks, ()) and (name, looks) != ("documents", "tsv")  # tabs are in both
-            inputs.format = looks if other else "csv" if is_table(name) else "documents" if name in OF_FILES else name
-            return inputs
-    elif KINDS in recipe.options:
-        magic = magic_of(names[0])
-        if is_table(magic):
-            name = magic
+            name = looks if other else "csv" if is_table(name) else "documents" if name in OF_FILES else name
         elif hasattr(get_format(name), "pieces"):
-            named = sniffed(b"", names[0])
-            name = named if is_table(named) else "csv"
+            looks = sniffed(b"", names[0])
+            name = looks if is_table(looks) else "csv"
     if name is None or not hasattr(get_format(name), "pieces"):
-        inputs = TextInputs(names, stop)
         inputs.format = name
         return inputs
     for one in names:
@@ -187,9 +172,12 @@ def inputs_of(names, recipe, stop=lambda: False, likely: bool = True):
     return FileInputs(names, name, carried(recipe.format, name, recipe.options))
 
 
-MAGIC = {b"PK\x03\x04": "npz", b"\x93NUMPY": "npy", b"PAR1": "parquet", b"ARROW1": "arrow"}
-STREAM = b"\xff\xff\xff\xff"  # how Arrow's IPC streams begin
 HDF5 = b"\x89HDF\r\n\x1a\n"
+# how files begin, how their names end where that alone says too little, and their format
+MAGIC = (
+    (b"PK\x03\x04", "", "npz"), (b"\x93NUMPY", "", "npy"), (b"PAR1", "", "parquet"), (b"ARROW1", "", "arrow"),
+    (b"\xff\xff\xff\xff", (".arrow", ".arrows"), "arrow"), (HDF5, ".h5ad", "h5ad"),
+)  # fmt: skip
 
 
 def magic_of(name: str) -> str | None:
@@ -198,13 +186,10 @@ def magic_of(name: str) -> str | None:
         return None
     with open_input(name) as file:
         head = file.read(512)
-    if head[:8] == HDF5 and name.lower().endswith(".h5ad"):
-        return "h5ad"
     if head.startswith(b"PK") and b".npy" not in head[30:]:
         return None  # a zip archive of something else
-    if head.startswith(STREAM) and name.lower().endswith((".arrow", ".arrows")):
-        return "arrow"
-    return next((format_ for start, format_ in MAGIC.items() if head.startswith(start)), None)
+    known = (of for start, ends, of in MAGIC if head.startswith(start) and name.lower().endswith(ends))
+    return next(known, None)
 
 
 def fingerprint_of(*names: str) -> str:
@@ -248,7 +233,7 @@ class FileReader:
         indptr = np.append(0, np.cumsum(rows.lengths, dtype=np.int64))
         ids, values, labels, features = rows.ids, rows.values, rows.labels, rows.features
         done, code, entry, largest = close_rows(
-            indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single, False, NAMELESS, NAMELESS
+            indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single, NO_ORIGINS
         )
         if code != FINE:
             entries = slice(int(indptr[done]), int(indptr[done] + rows.lengths[done]))
@@ -279,10 +264,8 @@ class FileReader:
 
 
 class FileFormat:
-    """A ``Format`` of files, which are recognised by their first bytes (``magic_of``) before text is read.
-
-    name: in the registry; lines: what a file is, for messages; objects: URLs are read.
-    """
+    """A ``Format`` of files, known by their first bytes (``magic_of``).  name: in the registry; lines: what a file is,
+    for messages; objects: URLs are read."""
 
     name: str
     lines: str
@@ -297,10 +280,8 @@ class FileFormat:
 
 @contextmanager
 def damage_named(name: str, what: str = "", cure: str = "get it again") -> Iterator[None]:
-    """An InputError for any exception of a library on a damaged file, of which there are dozens of kinds.
-
-    what: the beginning of the sentence, if not that ``name`` cannot be read.
-    """
+    """An InputError for any exception of a library on a damaged file, of which there are dozens of kinds.  what: the
+    beginning of the sentence, if not that ``name`` cannot be read."""
     try:
         yield
     except InputError:
@@ -311,28 +292,8 @@ def damage_named(name: str, what: str = "", cure: str = "get it again") -> Itera
         raise InputError(f"{what or f'{name}: cannot be read'} ({first}); {cure}") from error
 
 
-def checked_labels(array: np.ndarray, where: str) -> np.ndarray | list:
-    """Labels of a file: (n,) float64 of numbers, a list of strings; InputError for what is neither."""
-    if array.dtype.kind in "biuf":
-        try:
-            return exact(
-                array.astype(np.float64) + 0.0, array, "save them as strings, as labels.astype(str) does"
-            )  # -0 is 0
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
-    if array.dtype.kind in "US":
-        try:
-            labels = [one.decode() if isinstance(one, bytes) else one for one in array.tolist()]
-            "\n".join(labels).encode()
-        except (ValueError, SystemError) as error:  # a letter beyond Unicode, or half of one
-            raise InputError(f"{where}: a label is no text ({error}); save it again") from error
-        return labels
-    raise InputError(f"{where}: its labels are of the type {array.dtype}; give numbers or strings")
-
-
-def require_fit(n_entries: int, limit: LineLimit | None, where: str) -> None:
-    """InputError where a row of so many entries does not fit in the caller's memory."""
-    length = n_entries * ENTRY_BYTES
-    if limit is not None and length > limit.n_bytes:
-        need = option("memory", Bytes(10**6 * -(-limit.memory_for(length) // 10**6)))
-        raise InputError(f"{where} has a row of {n_entries:,} entries; give {need} or more, or check the file")
+def require_fit(n: int, limit: LineLimit | None, where: str, n_bytes: int = ENTRY_BYTES, what: str = "entries") -> None:
+    """InputError where a row of n entries, of so many bytes each, does not fit in the caller's memory."""
+    if limit is not None and n * n_bytes > limit.n_bytes:
+        need = option("memory", Bytes(10**6 * -(-limit.memory_for(n * n_bytes) // 10**6)))
+        raise InputError(f"{where} has a row of {n:,} {what}; give {need} or more, or check the file")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -27,11 +26,10 @@ EXPANSION = 5
 class ReaderOptions:
     """The options of a format's reader.
 
-    recipe: how features are made (a reader ignores ``format`` and ``bits``); labelled: rows of a format in
-    which every row has a label must have theirs; named: ``RowBatch.names`` are wanted; offers: the settings of the
-    recipe that the caller can change, which messages may advise; keep: the columns that are wanted beside rows
-    (``choices.KEEP``); factors: those of a recipe that weighs, None where
-    they are counted on these very rows, which then come as they are, unscaled.
+    recipe: how features are made (``format`` and ``bits`` are not the reader's); labelled: rows must have a label,
+    where the format's have one each; named: ``RowBatch.names`` are wanted; offers: settings of the recipe that the
+    caller can change, for messages; keep: columns that are wanted beside rows (``choices.KEEP``); factors: those of a
+    recipe that weighs, None where they are counted on these very rows, which then come unscaled.
     """
 
     recipe: Recipe = Recipe()
@@ -84,8 +82,7 @@ class ParseBuffer:
         return self
 
     def batch(self, piece: TextPiece, n_lines: int, rows: int, labels, fault, largest: float, **more) -> RowBatch:
-        """The first ``rows`` rows of a piece, of which so many lines were read; more: other fields of ``RowBatch``,
-        names of all entries."""
+        """The first rows of a piece of so many lines; more: of ``RowBatch``, names of all entries."""
         nnz = self.indptr[rows]
         names = more.pop("names", None)
         return RowBatch(
@@ -96,47 +93,25 @@ class ParseBuffer:
 
 
 class Reader(Protocol):
-    """Turns pieces of text into rows, in one way that a ``ReaderOptions`` chose.  Threads share it: what it keeps, as
-    the columns of the file that was read last, is replaced whole, and no row depends on it.
-
-    expansion: bytes in memory for a byte of text at most, the text included.
-    """
+    """Turns pieces of text into rows, in one way that a ``ReaderOptions`` chose.  Threads share it: what it keeps is
+    replaced whole, and no row depends on it.  expansion: bytes in memory for a byte of text at most, the text
+    included."""
 
     expansion: int
 
     def parse(self, piece: TextPiece, buffer: ParseBuffer | None = None) -> RowBatch:
-        """Rows of whole lines; the first bad line is ``RowBatch.fault``, and nothing after it is read.
-
-        buffer: memory for the rows, which are then valid until it is used again.
-        """
+        """Rows of whole lines; the first bad line is ``RowBatch.fault``, and nothing after it is read.  buffer: memory
+        for the rows, which are valid until it is used again."""
         ...
-
-
-class BufferPool:
-    """Memory that pieces are done with, for those to come; threads share it."""
-
-    def __init__(self) -> None:
-        self.buffers: queue.SimpleQueue[ParseBuffer] = queue.SimpleQueue()
-
-    def take(self, n_bytes: int) -> ParseBuffer:
-        """A buffer that was given back, or a new one for pieces of ``n_bytes``."""
-        try:
-            return self.buffers.get_nowait()
-        except queue.Empty:
-            return ParseBuffer(n_bytes)
-
-    def give_back(self, buffer: ParseBuffer) -> None:
-        self.buffers.put(buffer)
 
 
 @runtime_checkable
 class Format(Protocol):
-    """An input format of text in which every row lies on a line of its own.
+    """An input format of text in which every row lies on a line of its own; lines: what one looks like, for messages.
 
-    lines: what a line looks like, for messages.
-    Its name is the registry's (``formats.FORMATS``), or its location, 'module:attribute'.
-    settled(requested, head, name), where it has settings: all of them (``Recipe.options``), as requested or by the
-    first bytes of the input; looks_at, where these are to be whole lines: (the setting that they decide, how many).
+    Its name is the registry's (``formats.FORMATS``), or its location, 'module:attribute'.  settled(requested, head,
+    name), where it has settings: all of them (``Recipe.options``), as requested or by the first bytes; looks_at, where
+    these are to be whole lines: (the setting that they decide, how many).
     """
 
     lines: str
@@ -145,10 +120,8 @@ class Format(Protocol):
 
 
 def parse_skipping(reader: Reader, piece: TextPiece) -> list[RowBatch]:
-    """A piece in parts, each of which ends with a bad line, but the last: what comes after it is parsed nevertheless.
-
-    After a bad line only some lines are tried, then twice as many each time, so that a bad line costs little.
-    """
+    """A piece in parts, each of which ends with a bad line, but the last.  After a bad line only some lines are tried,
+    then twice as many each time, so that it costs little."""
     parts: list[RowBatch] = []
     starts: np.ndarray | None = None  # of lines, once there was a bad one
     line, most, last = 0, LINES_AFTER_FAULT, 0

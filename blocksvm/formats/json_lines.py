@@ -17,10 +17,9 @@ import pyarrow.json
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import EXACT, as_exact
+from blocksvm.formats import tables
 from blocksvm.formats.choices import LABEL_TYPE, chosen
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.table_columns import SAMPLED_ROWS, text_columns
-from blocksvm.formats.table_rows import POOL, WHOLE, TableReader, TableRows, array_of, floats, numbers_of
 from blocksvm.formats.text.text_source import TextPiece, utf8_lines
 from blocksvm.kernels.text_bytes import NEWLINE
 
@@ -30,7 +29,7 @@ TYPES = {
 }  # fmt: skip
 
 
-class JsonReader(TableReader):
+class JsonReader(tables.TableReader):
     def __init__(self, reading: ReaderOptions):
         options = JSON_LINES.chosen_of(reading.recipe.options)
         super().__init__(reading, options, 0, besides=3)  # the lines, and as pyarrow has cut them
@@ -42,11 +41,11 @@ class JsonReader(TableReader):
             *outer, last = key.split(".")
             reduce(lambda node, part: node.setdefault(part, {}), outer, tree)[last] = type_
         self.cutting = {
-            "read_options": pa.json.ReadOptions(use_threads=False, block_size=WHOLE),
+            "read_options": pa.json.ReadOptions(use_threads=False, block_size=tables.WHOLE),
             "parse_options": pa.json.ParseOptions(explicit_schema=schema_of(tree), unexpected_field_behavior="ignore"),
         }
 
-    def taken(self, piece: TextPiece) -> TableRows:
+    def taken(self, piece: TextPiece) -> tables.TableRows:
         text = piece.text
         end, fault = utf8_lines(text, piece.end)
         ends = np.flatnonzero(text[:end] == NEWLINE) + 1
@@ -65,10 +64,10 @@ class JsonReader(TableReader):
         wrong = [(len(lines), "")]
         for key in self.texts:
             if columns[key].null_count:
-                row = int(np.flatnonzero(numbers_of(columns[key].is_null()))[0])
+                row = int(np.flatnonzero(tables.numbers_of(columns[key].is_null()))[0])
                 wrong.append((row, f"the object has no text under the key {key}, which {option('text')} names"))
         if pa.types.is_floating(columns[self.options["label"]].type):
-            labels = floats(columns[self.options["label"]])
+            labels = tables.floats(columns[self.options["label"]])
             for row in np.flatnonzero(np.abs(labels) >= EXACT)[:1].tolist():
                 wrong.append((row, as_exact(f"{labels[row]:.0f}", "write labels as strings")))
         n, sentence = min(wrong)
@@ -78,16 +77,16 @@ class JsonReader(TableReader):
         if self.reading.keep is not None:  # the objects' own bytes, so that what they hold stays as it is
             buffers = [None, *(pa.py_buffer(array) for array in (np.append(0, ends).astype(np.int64), text[:end]))]
             objects = pa.Array.from_buffers(pa.large_binary(), len(ends), buffers)
-            kept = pa.RecordBatch.from_arrays([objects.take(array_of(lines[:n]))], names=["object"])
-        about = text_columns(self.keys, self.options, dict(zip(self.keys, batch.schema.types, strict=True)))
-        return TableRows(about, batch, False, kept, lines, len(ends), fault)
+            kept = pa.RecordBatch.from_arrays([objects.take(tables.array_of(lines[:n]))], names=["object"])
+        about = tables.text_columns(self.keys, self.options, dict(zip(self.keys, batch.schema.types, strict=True)))
+        return tables.TableRows(about, batch, False, kept, lines, len(ends), fault)
 
     def _table(self, text: np.ndarray) -> pa.Table | None:
         """The objects of whole lines; None where one is none."""
         if not len(text):
             return self._table(np.frombuffer(b"{}\n", np.uint8)).slice(1)
         try:
-            return pa.json.read_json(pa.py_buffer(text), memory_pool=POOL, **self.cutting)
+            return pa.json.read_json(pa.py_buffer(text), memory_pool=tables.POOL, **self.cutting)
         except pa.ArrowInvalid:
             return None
 
@@ -155,7 +154,7 @@ def arrow_kind(value: Any) -> str | None:
 
 
 class JsonLines:
-    looks_at = LABEL_TYPE, SAMPLED_ROWS
+    looks_at = LABEL_TYPE, tables.SAMPLED_ROWS
     lines = '\'{"text": "...", "label": "..."}\', under these keys or others'
     reader = JsonReader
 
@@ -164,7 +163,7 @@ class JsonLines:
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and the type of labels that the first lines have, unless it is known."""
-        options = self.chosen_of({key: value for key, value in requested.items() if value is not None})
+        options = self.chosen_of(requested)
         keys = [*options["text"].split(","), options["label"]]
         for k, key in enumerate(keys):
             if any(one == key or one.startswith(f"{key}.") for one in keys[:k] + keys[k + 1 :]):

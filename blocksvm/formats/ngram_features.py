@@ -59,8 +59,7 @@ def characters_of(options: Mapping) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Rows(NamedTuple):
-    """Rows, as of ``RowBatch``, up to the first that is at fault (of texts: not UTF-8); code, name: what is wrong with
-    that one, of tables, and the feature where it is."""
+    """Rows, as of ``RowBatch``, before the first at fault; code, name: of tables, what is wrong, of which feature."""
 
     indptr: np.ndarray
     ids: np.ndarray
@@ -72,10 +71,8 @@ class Rows(NamedTuple):
 
 
 class NgramFeatures:
-    """Makes rows of texts, as a recipe says; named: with names.
-
-    entries: of a row, at most, for each byte of its text; expansion: bytes in memory for one.
-    """
+    """Makes rows of texts, as a recipe says; named: with names; entries: of a row, at most, for each byte of its text;
+    expansion: bytes in memory for one."""
 
     def __init__(self, recipe: Recipe, named: bool):
         self.recipe, self.named = recipe, named
@@ -88,16 +85,16 @@ class NgramFeatures:
     def rows(
         self, text: np.ndarray, spans: np.ndarray, indptr: np.ndarray, ids: np.ndarray, values: np.ndarray
     ) -> Rows:
-        """Of the texts ``text[spans[i, 0]:spans[i, 1]]``, spans (n, 2) int64, into arrays with room for them; after the
-        last one ``SPARE`` bytes are readable."""
+        """Of the texts ``text[spans[i, 0]:spans[i, 1]]``, spans (n, 2) int64, UTF-8, into arrays with room for
+        them; after the last one ``SPARE`` bytes are readable."""
         lengths = spans[:, 1] - spans[:, 0]
         n_bytes = int(lengths.sum() if self.named else lengths.max(initial=0))
         out = np.empty(2 * len(self.plan) * (n_bytes + 2 * len(spans) * self.named + 2) + SPARE, np.uint8)
         firsts, lasts = (np.empty(len(ids) if self.named else 0, np.int64) for _ in range(2))
-        rows, largest = kernels.count_ngrams(
-            text, spans, len(spans), self.plan, *self.characters, self.recipe.l2, self.recipe.single, self.named,
-            indptr, ids, values, kernels.NewNames(out, firsts, lasts),
+        largest = kernels.count_ngrams(
+            text, spans, self.plan, *self.characters, self.recipe.l2, self.recipe.single, self.named,
+            indptr, ids, values, out, firsts, lasts,
         )  # fmt: skip
-        nnz = int(indptr[rows])
+        nnz = int(indptr[len(spans)])
         names = (out, firsts[:nnz], lasts[:nnz]) if self.named else None
-        return Rows(indptr[: rows + 1], ids[:nnz], values[:nnz], names, largest)
+        return Rows(indptr[: len(spans) + 1], ids[:nnz], values[:nnz], names, largest)

@@ -16,25 +16,9 @@ import pyarrow.csv
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import shown_name
-from blocksvm.formats.choices import COLUMNS, DECIDED, KEEP, WORDS, chosen
+from blocksvm.formats import tables
+from blocksvm.formats.choices import COLUMNS, DELIMITERS, KEEP, KINDS, WORDS, chosen
 from blocksvm.formats.format import ReaderOptions, lines_open
-from blocksvm.formats.table_columns import (
-    COMMA_NUMBER,
-    DELIMITERS,
-    KINDS,
-    NO_QUOTE,
-    SAMPLED_ROWS,
-    SEPARATORS,
-    Dialect,
-    Role,
-    TableColumns,
-    columns_of,
-    has_header,
-    hint_of,
-    names_of_text,
-    own_values,
-)
-from blocksvm.formats.table_rows import POOL, WHOLE, TableReader, TableRows, cells_of, numbers_in, token_in, words_by
 from blocksvm.formats.text.row_labels import MISSING, are_words
 from blocksvm.formats.text.text_source import LONE_RETURNS, MOST_OPEN, TextPiece, last_newline, quoted, utf8_lines
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN
@@ -44,15 +28,15 @@ class Cutter:
     """Cuts lines of text into columns of cells, as pyarrow does; a regular expression says what a row is where there is
     another number of rows than of lines.  whose: what says how many cells a line has, for a sentence."""
 
-    def __init__(self, columns: TableColumns, dialect: Dialect, whose: str):
+    def __init__(self, columns: tables.TableColumns, dialect: tables.Dialect, whose: str):
         self.columns, self.dialect, self.whose = columns, dialect, whose
-        names, self.quoting = columns.names, dialect.quote != NO_QUOTE
+        names, self.quoting = columns.names, dialect.quote != tables.NO_QUOTE
         wanted = {*(columns.read() or names[:1])}
         self.wanted = [j for j, name in enumerate(names) if name in wanted]
         keys = [str(j) for j in range(len(names))]  # names of the columns, of which some may be empty
         included = [keys[j] for j in self.wanted]
         self.cutting = {
-            "read_options": pa.csv.ReadOptions(use_threads=False, block_size=WHOLE, column_names=keys),
+            "read_options": pa.csv.ReadOptions(use_threads=False, block_size=tables.WHOLE, column_names=keys),
             "parse_options": pa.csv.ParseOptions(
                 delimiter=chr(dialect.delimiter), quote_char=chr(dialect.quote) if self.quoting else False,
                 newlines_in_values=bool(columns.texts),
@@ -71,8 +55,7 @@ class Cutter:
         self.line = re.compile(b"\r*\n|(%b(?:%b%b){%d}+\r?\n)" % (cell, mark, cell, len(names) - 1))
 
     def cut(self, text: np.ndarray) -> tuple[pa.RecordBatch, np.ndarray | None, tuple | None]:
-        """(the rows of some lines, up to the first that is none; the line of each, None where each line is one; that
-        first one, as of ``fault_at``)"""
+        """(the rows of some lines, the line of each, None where each is one, the first that is none: ``fault_at``)"""
         batch = self._batch(text)
         last = text[last_newline(text, len(text) - 1) + 1 :]
         open_ended = np.count_nonzero(last == self.dialect.quote) % 2  # the last line may end within quotes
@@ -111,10 +94,10 @@ class Cutter:
                 begin += 1
                 continue
             if data[begin] == RETURN and data[begin + 1] != NEWLINE:
-                return line, LONE_RETURNS, NO_QUOTE
+                return line, LONE_RETURNS, tables.NO_QUOTE
             few = f"the line has {n} cells, {self.whose} {len(names)}"
             many = f"the line has more cells than {self.whose} {len(names)}"
-            return line, few if n < len(names) else many, NO_QUOTE
+            return line, few if n < len(names) else many, tables.NO_QUOTE
 
     def first_rows(self, head: bytes, begin: int) -> tuple[pa.RecordBatch, np.ndarray]:
         """(the rows of the first lines, from the byte ``begin`` on, bad ones left out; the line of each)"""
@@ -145,7 +128,7 @@ class Cutter:
         arrays = [pa.nulls(0, pa.binary())] * len(self.wanted)
         if len(text):
             try:
-                batches = pa.csv.read_csv(pa.py_buffer(text), memory_pool=POOL, **self.cutting).to_batches()
+                batches = pa.csv.read_csv(pa.py_buffer(text), memory_pool=tables.POOL, **self.cutting).to_batches()
             except pa.ArrowInvalid:
                 return None
             arrays = batches[0].columns if batches else arrays
@@ -158,18 +141,16 @@ def lone_returns(text: np.ndarray) -> bool:
     return bool(len(returns)) and not (text[np.minimum(returns + 1, len(text) - 1)] == NEWLINE).all()
 
 
-class TextReader(TableReader):
+class TextReader(tables.TableReader):
     def __init__(self, reading: ReaderOptions, table: Table):
         # the shortest cell, "1,", lies twice in columns, where it has two ends and a number, and becomes an id and a
         # value; of a word there is an entry in the table of words, too
         options = table.chosen_of(reading.recipe.options)
         super().__init__(reading, options, 28 if reading.named else 20, 2, table.dialect(options))
         self.table = table
-        self.known: tuple[bytes, Cutter] | None = (
-            None  # the first line of the file that was read last, and what cuts it
-        )
+        self.known: tuple[bytes, Cutter] | None = None  # the first line of the last file, and what cuts it
 
-    def taken(self, piece: TextPiece) -> TableRows:
+    def taken(self, piece: TextPiece) -> tables.TableRows:
         text, end = piece.text, piece.end
         first_line = piece.source.first_line or text[:end].tobytes().partition(b"\n")[0] + b"\n"
         skip = len(first_line) if piece.begins and self.options["header"] != "no" else 0
@@ -194,15 +175,17 @@ class TextReader(TableReader):
         if columns.kept:
             texts = [batch.column(name).cast(pa.string()) for name in columns.kept]
             kept = pa.RecordBatch.from_arrays(texts, names=columns.kept)
-        return TableRows(columns, batch, piece.begins, kept, lines, n_lines, fault, open_quote)
+        return tables.TableRows(columns, batch, piece.begins, kept, lines, n_lines, fault, open_quote)
 
 
-def decided_kinds(columns: TableColumns, batch: pa.RecordBatch, lines: np.ndarray, dialect: Dialect) -> dict:
+def decided_kinds(
+    columns: tables.TableColumns, batch: pa.RecordBatch, lines: np.ndarray, dialect: tables.Dialect
+) -> dict:
     """The kinds of the columns by the first rows, as the recipe keeps them; a column without a cell has numbers."""
     kinds: dict = {"numeric": [], "categorical": [], "mixed": {}}
     undecided = [j for j in columns.numbers if not columns.decided[j]]
     cells = [batch.column(columns.names[j]) for j in undecided]
-    _, looks = numbers_in(cells_of(cells, len(batch)), dialect, np.zeros(len(cells), bool))
+    _, looks = tables.numbers_in(tables.cells_of(cells, len(batch)), dialect, np.zeros(len(cells), bool))
     found = {j: (column, *look) for j, column, look in zip(undecided, cells, looks.tolist(), strict=True)}
     counts = {}
     for j in sorted(columns.numbers + columns.categories):
@@ -210,46 +193,46 @@ def decided_kinds(columns: TableColumns, batch: pa.RecordBatch, lines: np.ndarra
         column, numbers, others, row = found.get(j, (None, 0, 0, 0))
         kinds["categorical" if j in columns.categories or others else "numeric"].append(name)
         if others:
-            tokens = [token_in(cell, dialect.quote) for cell in column.to_pylist()]
+            tokens = [tables.token_in(cell, dialect.quote) for cell in column.to_pylist()]
             counts[name] = len({*tokens} - {b""}), len(tokens) - tokens.count(b"")
-            if others < numbers or COMMA_NUMBER.fullmatch(tokens[row][:40]):
+            if others < numbers or tables.COMMA_NUMBER.fullmatch(tokens[row][:40]):
                 kinds["mixed"][name] = [others, others + numbers, int(lines[row]) + 1, quoted(tokens[row][:40])]
-    return kinds | own_values(counts)
+    return kinds | tables.own_values(counts)
 
 
 class Table:
     """A format of cells between delimiters."""
 
-    looks_at = WORDS, SAMPLED_ROWS + 1
+    looks_at = WORDS, tables.SAMPLED_ROWS + 1
 
     def __init__(self, name: str, delimiter: str, quotes: bool = True):
         self.name, self.delimiter, self.quotes = name, delimiter, quotes
-        self.lines = f"cells between {SEPARATORS[delimiter]}, the first with the columns' names"
+        self.lines = f"cells between {tables.SEPARATORS[delimiter]}, the first with the columns' names"
 
     def chosen_of(self, options: Mapping) -> dict:
         kinds = {KINDS: None} if KINDS in options else {}
         return chosen(self.name, options, {WORDS: False, COLUMNS: None} | kinds)
 
-    def dialect(self, options: Mapping) -> Dialect:
+    def dialect(self, options: Mapping) -> tables.Dialect:
         """The delimiter and the quote of lines."""
         delimiter_name, quote = options.get("delimiter"), options.get("quote", '"')
         delimiter = DELIMITERS.get(delimiter_name, delimiter_name) or self.delimiter
         quotes = self.quotes and quote != "none"
-        return Dialect(ord(delimiter), ord(quote) if quotes else NO_QUOTE, options.get("decimal") == ",")
+        return tables.Dialect(ord(delimiter), ord(quote) if quotes else tables.NO_QUOTE, options.get("decimal") == ",")
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and, unless these are known, what the first rows decide: the kinds of columns and of labels,
         and, where no header tells it, the number of columns."""
-        options = self.chosen_of({key: value for key, value in requested.items() if value is not None})
+        options = self.chosen_of(requested)
         first_line = head.partition(b"\n")[0]
         location = f"{shown_name(name)}:1: "
         dialect = self.dialect(options)
         try:
+            known = WORDS in requested or not head
             if options["header"] == "auto":
-                known = WORDS in requested or not head
-                headed = known or has_header(dialect.cells(first_line), options)
+                headed = known or tables.has_header(dialect.cells(first_line), options)
                 options["header"] = "yes" if headed else "no"
-            if WORDS in requested or not head:
+            if known:
                 return options
             headed = options["header"] == "yes"
             if not headed:
@@ -259,11 +242,11 @@ class Table:
             options[KINDS] = decided_kinds(cutter.columns, batch, lines, dialect)
             options[WORDS] = cutter.columns.words
             if options[WORDS] is None:
-                tokens = [token_in(cell, dialect.quote) for cell in batch.column(options["label"]).to_pylist()]
+                tokens = [tables.token_in(cell, dialect.quote) for cell in batch.column(options["label"]).to_pylist()]
                 labels = [(line, token) for line, token in zip(lines.tolist(), tokens, strict=True)
                           if token and token.lower() not in MISSING]  # fmt: skip
                 location = f"{shown_name(name)}:"
-                options[WORDS] = are_words(labels, words_by(options))
+                options[WORDS] = are_words(labels, tables.words_by(options))
         except InputError as error:
             raise InputError(f"{location}{error}") from None
         return options
@@ -274,9 +257,9 @@ class Table:
         columns = self.columns(dialect.cells(first_line), options, labelled)
         return Cutter(columns, dialect, "the header" if options["header"] != "no" else "the first line")
 
-    def columns(self, cells: list[str], options: Mapping, labelled: bool) -> TableColumns:
-        names = names_of_text(cells, options, labelled)
-        return columns_of(names, {}, options, labelled, hint_of(cells, options))
+    def columns(self, cells: list[str], options: Mapping, labelled: bool) -> tables.TableColumns:
+        names = tables.names_of_text(cells, options, labelled)
+        return tables.columns_of(names, {}, options, labelled, tables.hint_of(cells, options))
 
     def reader(self, reading: ReaderOptions) -> TextReader:
         return TextReader(reading, self)
@@ -291,17 +274,16 @@ class Criteo(Table):
         self.lines = "a label, 13 numbers and 26 categories between tabs"
 
     def chosen_of(self, options: Mapping) -> dict:
-        requested = {name: value for name, value in options.items() if name not in DECIDED}
-        return chosen(self.name, requested) | {"header": "no", "label": "label", WORDS: False, COLUMNS: 40}
+        return chosen(self.name, options, {WORDS: False, COLUMNS: 40}) | {"header": "no", "label": "label"}
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
-        self.chosen_of({key: value for key, value in requested.items() if value is not None and key not in DECIDED})
+        self.chosen_of(requested)
         return {}
 
-    def columns(self, cells: list[str], options: Mapping, labelled: bool) -> TableColumns:
+    def columns(self, cells: list[str], options: Mapping, labelled: bool) -> tables.TableColumns:
         names = self.NAMES if labelled or len(cells) + 1 != len(self.NAMES) else self.NAMES[1:]
-        roles = {"l": Role.LABEL, "I": Role.LOGARITHM, "C": Role.WORD}
-        return TableColumns(names, np.array([roles[name[0]] for name in names]), np.ones(len(names), bool))
+        roles = {"l": tables.Role.LABEL, "I": tables.Role.LOGARITHM, "C": tables.Role.WORD}
+        return tables.TableColumns(names, np.array([roles[name[0]] for name in names]), np.ones(len(names), bool))
 
 
 CSV = Table("csv", ",")

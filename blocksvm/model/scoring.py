@@ -25,12 +25,12 @@ from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.conversion.parallel_parsing import ordered_map, parsed_in_order
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import Location, location
-from blocksvm.formats import cut_between_records, get_format, settled
+from blocksvm.formats import get_format, settled
 from blocksvm.formats.choices import BESIDE, KEEP, PREDICTED, carried, merge_options
 from blocksvm.formats.file_reader import HDF5, inputs_of, magic_of
 from blocksvm.formats.format import EXPANSION, ReaderOptions
-from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit
+from blocksvm.formats.weighing import reader_of
 from blocksvm.kernels.rows import Entries
 from blocksvm.model.decision_values import classes_of, decision_pieces, piece_bytes, rows_of_piece
 from blocksvm.model.explanations import Contributions, Explainer, contributions_wanted, largest_contributions
@@ -208,14 +208,12 @@ class TextScorer(Scorer):
         rows, kept, counter = 0, None, self.counter
         pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="blocksvm-predict")
         with inputs_of(inputs or self.inputs, self.recipe, likely=self.likely) as text, pool:
-            recipe = settled(text, self.recipe, self.budget.total)
+            recipe = settled(text, self.recipe, self.budget.total, self.skip_bad)
             reader = reader_of(ReaderOptions(recipe, labelled=False, factors=self.factors, keep=self.keep))
             if self.keep is not None and recipe.format not in BESIDE:
                 formats = ", ".join(BESIDE)
                 raise InputError(f"{option(KEEP)}: {recipe.format} has no columns; it is for {formats}")
             text.options = {**recipe.options, KEEP: self.keep}
-            if self.skip_bad:
-                cut_between_records(text, recipe)
             self.format = recipe.format
             share = EXPANSION / reader.expansion
             n_bytes = int(share * self.piece_bytes)

@@ -13,11 +13,11 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.files.paths import location
-from blocksvm.formats import AUTO, cut_between_records, get_format, settled
+from blocksvm.formats import AUTO, get_format, settled
 from blocksvm.formats.file_reader import FileInputs, RowPiece, inputs_of
-from blocksvm.formats.format import EXPANSION, BufferPool, Reader, ReaderOptions, parse_skipping
-from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.text.text_source import LineLimit, TextPiece
+from blocksvm.formats.format import EXPANSION, ParseBuffer, Reader, ReaderOptions, parse_skipping
+from blocksvm.formats.text.text_source import LineLimit, TextPiece, taken
+from blocksvm.formats.weighing import reader_of
 
 PIECE_BYTES = 4_000_000  # of a table: fewer rows at once take longer to decode
 TEXT_BYTES = 1_000_000  # of text: more leave the caches before they are learned from, less cost the interpreter more
@@ -66,7 +66,7 @@ class ParsedAhead:
         self.memory = memory
         self.planned_bytes = BYTES_EACH * pieces * self.piece_bytes
         self.spare_text: queue.SimpleQueue = queue.SimpleQueue()
-        self.buffers = BufferPool()
+        self.buffers: queue.SimpleQueue = queue.SimpleQueue()
 
     def least_memory(self, besides: int) -> int:
         """The least ``memory`` that leaves so many bytes."""
@@ -80,7 +80,7 @@ class ParsedAhead:
             text, buffer = part.memory
             if text is not None:
                 self.spare_text.put(text)
-            self.buffers.give_back(buffer)
+            self.buffers.put(buffer)
 
     def pieces(self, inputs: list[str]) -> Iterator[list[ParsedPart]]:
         """Parsed pieces; rows come as soon as they are read.  The consumer reads and parses a piece itself instead of
@@ -172,10 +172,9 @@ class ParsedAhead:
 
     def _begin(self, text) -> LineLimit:
         """Choose the reader, and the size of pieces so that its rows fit in the planned memory."""
-        self.reading = replace(self.reading, recipe=settled(text, self.reading.recipe, self.memory))
+        recipe = settled(text, self.reading.recipe, self.memory, self.skip_bad)
+        self.reading = replace(self.reading, recipe=recipe)
         self.reader = reader_of(self.reading)
-        if self.skip_bad:
-            cut_between_records(text, self.reading.recipe)
         share = BYTES_EACH / (self.reader.expansion + BYTES_EACH - EXPANSION)
         most = self.most_bytes if isinstance(text, FileInputs) else min(self.most_bytes, TEXT_BYTES)
         self.piece_bytes = int(share * most)
@@ -183,10 +182,10 @@ class ParsedAhead:
 
     def _parse(self, piece: TextPiece | RowPiece) -> list[ParsedPart]:
         if isinstance(piece, RowPiece):
-            buffer = self.buffers.take(self.piece_bytes + 1)
+            buffer = taken(self.buffers) or ParseBuffer(self.piece_bytes + 1)
             return [ParsedPart(self.reader.parse(piece, buffer), (None, buffer))]
         if self.skip_bad or piece.end > self.piece_bytes + 1:
             batches = parse_skipping(self.reader, piece) if self.skip_bad else [self.reader.parse(piece)]
             return [ParsedPart(batch) for batch in batches]
-        buffer = self.buffers.take(self.piece_bytes + 1)
+        buffer = taken(self.buffers) or ParseBuffer(self.piece_bytes + 1)
         return [ParsedPart(self.reader.parse(piece, buffer), (piece.text, buffer))]

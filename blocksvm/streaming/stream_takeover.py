@@ -11,7 +11,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import listed
 from blocksvm.base.user_code import names_of
-from blocksvm.conversion.factor_counts import BYTES_KNOWN
+from blocksvm.conversion.feature_counts import BYTES_KNOWN
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.files.paths import Location
 from blocksvm.formats import AUTO, get_format

@@ -14,7 +14,7 @@ from reference_formats import mix  # noqa: E402
 
 from blocksvm.formats.file_reader import FileInputs  # noqa: E402
 from blocksvm.formats.format import ParseBuffer, ReaderOptions  # noqa: E402
-from blocksvm.formats.hashing import reader_of  # noqa: E402
+from blocksvm.formats.weighing import reader_of  # noqa: E402
 from blocksvm.store.recipe import Recipe  # noqa: E402
 
 HUGE = [np.inf, 1e300, -1e39]

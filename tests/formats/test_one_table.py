@@ -16,8 +16,8 @@ from blocksvm.formats import AUTO, said_of_columns, settled
 from blocksvm.formats.choices import KEEP
 from blocksvm.formats.file_reader import inputs_of
 from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit
+from blocksvm.formats.weighing import reader_of
 from blocksvm.predict import main as predict
 from blocksvm.split import main as split
 from blocksvm.store.recipe import Recipe

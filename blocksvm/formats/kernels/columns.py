@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from blocksvm.formats.kernels.decimal import POWERS_OF_TEN
-from blocksvm.formats.kernels.name_hashes import RECENT, name_hash
+from blocksvm.formats.kernels.name_hashes import RECENT, entry_of, name_hash, named_before
 from blocksvm.formats.kernels.numbers import (
+    ALL_BITS,
     BAD_VALUE,
     FINE,
     INTEGER_POWERS,
     NOT_FINITE,
+    POWERS_OF_TEN,
     digits_before,
     eight_digits,
     not_digits,
@@ -38,9 +39,11 @@ from blocksvm.kernels.text_bytes import (
 )
 
 COMMA = 44
-LOWER_CASE, FOUR_BYTES, FIVE_BYTES = np.uint64(0x2020202020202020), np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFF)
+LOWER_CASE = np.uint64(0x2020202020202020)
 DOTS, HIGH_BITS = np.uint64(0x2E2E2E2E2E2E2E2E), np.uint64(0x8080808080808080)
-TRUE, FALSE = np.uint64(int.from_bytes(b"true", "little")), np.uint64(int.from_bytes(b"false", "little"))
+TRUE, FALSE, NA, N_A, NAN, NULL = (
+    np.uint64(int.from_bytes(word, "little")) for word in (b"true", b"false", b"na", b"n/a", b"nan", b"null")
+)
 
 
 class Words(NamedTuple):
@@ -69,31 +72,19 @@ def bounds_of(text, start, stop, quote):
 
 
 @inlined
-def is_missing(text, start, stop):
-    """Whether a cell says that there is no value."""
+def short_word(text, start, stop):
+    """A cell of 1 to 5 letters, small, as ``eight_bytes`` have it; 0 of others."""
     n = stop - start
-    if n < 2 or n > 4:
-        return n == 0
-    first, second = byte_at(text, start) | 32, byte_at(text, start + 1) | 32
-    if first != 110:  # n
-        return False
-    if n == 2:
-        return second == 97
-    third = byte_at(text, start + 2) | 32
-    if n == 3:
-        return (second == 97 and third == 110) or (second == 47 and third == 97)
-    return second == 117 and third == 108 and byte_at(text, start + 3) | 32 == 108
+    if n < 1 or n > 5:
+        return np.uint64(0)
+    return (eight_bytes(text, start) | LOWER_CASE) & (ALL_BITS >> np.uint64(64 - 8 * n))
 
 
 @inlined
-def truth_in(text, start, stop):
-    """1 of a cell that is true, 0 of one that is false, -1 of others."""
-    word = eight_bytes(text, start) | LOWER_CASE
-    if stop - start == 4 and word & FOUR_BYTES == TRUE:
-        return 1.0
-    if stop - start == 5 and word & FIVE_BYTES == FALSE:
-        return 0.0
-    return -1.0
+def is_missing(text, start, stop):
+    """Whether a cell says that there is no value."""
+    word = short_word(text, start, stop)
+    return start == stop or word == NA or word == N_A or word == NAN or word == NULL
 
 
 @inlined
@@ -179,9 +170,9 @@ def cell_numbers(text, ends, comma, quote, logarithms, values, looks):
             elif is_missing(text, start, stop):
                 continue
             elif not logarithms[j]:
-                truth = truth_in(text, start, stop)
-                if truth >= 0.0:
-                    code, value = FINE, truth
+                word = short_word(text, start, stop)
+                if word == TRUE or word == FALSE:
+                    code, value = FINE, 1.0 if word == TRUE else 0.0
             if code == BAD_VALUE or code == NOT_FINITE:
                 if looks[j, 1] == 0:
                     looks[j, 2] = r
@@ -219,8 +210,8 @@ def cell_words(text, ends, marks, quote, seeds, prefixes, named, words, n_words,
                 looks[j, 0] += 1
                 continue
             i = np.int64(name_hash(text, start, stop, seeds[j]) >> np.uint64(1))
-            word = recent[i & (RECENT - 1)] - 1
-            if word < 0 or ids[word] != i:
+            word = named_before(recent, ids, i)
+            if word < 0:
                 word = n_words
                 n_words += 1
                 recent[i & (RECENT - 1)] = n_words
@@ -239,16 +230,16 @@ def cell_words(text, ends, marks, quote, seeds, prefixes, named, words, n_words,
 
 
 @kernel
-def columns_to_rows(order, numbers, codes, more_ends, more_codes, more_values, words, named, sums, l2, single, indptr, ids, values, firsts, lasts):
+def columns_to_rows(order, numbers, codes, more_ends, more_codes, more_values, word_ids, sums, l2, single, indptr, ids, values, entries):
     """Rows of columns: entries in the order of the columns, zeros dropped, those of one feature added up (sums), divided
     by the Euclidean norm of the row (l2) and rounded to float32 (single).
 
     order (k,): a column of ``numbers[j]`` (nan: none) as j, whose feature is the word j, or one of ``codes[j]`` (-1: none)
     as -1 - j, of value 1; to row r come the words ``more_codes[more_ends[r]:more_ends[r + 1]]`` with their values.
-    Outputs: indptr (n + 1,), ids, values, and (named) firsts and lasts, where the entries' names lie, with room for each.
-    Returns (rows, code, entry) of the first fault, and the largest ||x||^2; ids and names of the faulty row are there.
+    Outputs: indptr (n + 1,), ids, values, and entries (nnz,) int64, the words that they are, or (0,), with room for each.
+    Returns (rows, code, entry) of the first fault, and the largest ||x||^2; ids and words of the faulty row are there.
     """
-    word_ids, word_firsts, word_lasts, _ = words
+    named = entries.shape[0] > 0
     n_rows = indptr.shape[0] - 1
     longest = 0
     for r in range(more_ends.shape[0] - 1):
@@ -278,8 +269,7 @@ def columns_to_rows(order, numbers, codes, more_ends, more_codes, more_values, w
             ids[at] = word_ids[np.uint64(word)]
             values[at] = value
             if named:
-                firsts[at] = word_firsts[np.uint64(word)]
-                lasts[at] = word_lasts[np.uint64(word)]
+                entries[at] = word
             filled += there
         if not finite:
             for k in range(begin, filled):
@@ -293,8 +283,7 @@ def columns_to_rows(order, numbers, codes, more_ends, more_codes, more_values, w
                 ids[filled] = word_ids[word]
                 values[filled] = value
                 if named:
-                    firsts[filled] = word_firsts[word]
-                    lasts[filled] = word_lasts[word]
+                    entries[filled] = word
                 filled += 1
                 if abs(value) == np.inf:
                     return r, NOT_FINITE, filled - 1, largest
@@ -302,23 +291,17 @@ def columns_to_rows(order, numbers, codes, more_ends, more_codes, more_values, w
             last = filled
             filled = begin
             for k in range(begin, last):
-                i = ids[k]
-                s = i & (n_slots - 1)
-                while slots[s] >= stamp and ids[slots[s] - stamp] != i:
-                    s = (s + 1) & (n_slots - 1)
-                if slots[s] >= stamp:
+                entry = entry_of(slots, stamp, ids, filled, ids[k])
+                if entry < filled:
                     if not sums:
                         return r, DUPLICATE, k, largest
-                    values[slots[s] - stamp] += values[k]
+                    values[entry] += values[k]
                     continue
-                slots[s] = stamp + filled
-                ids[filled] = i
-                values[filled] = values[k]
+                values[entry] = values[k]
                 if named:
-                    firsts[filled] = firsts[k]
-                    lasts[filled] = lasts[k]
+                    entries[entry] = entries[k]
                 filled += 1
-        code, filled, square = close_sums(ids, values, begin, filled, l2, single, named, firsts, lasts)
+        code, filled, square = close_sums(ids, values, begin, filled, l2, single, entries)
         if code != FINE:
             return r, code, filled, largest
         largest = max(largest, square)

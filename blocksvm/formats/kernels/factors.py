@@ -7,13 +7,12 @@ from blocksvm.kernels import kernel
 
 @kernel
 def weigh_rows(indptr, ids, positions, values, factors, l2, single, sq_norms, retained):
-    """Multiply each value by ``factors[positions[k]]`` and leave out the entries whose position is -1, in place; what
-    lies after the rows then is of no use.
+    """Multiply each value by ``factors[positions[k]]`` and leave out the entries whose position is -1, in place.
 
     indptr (n + 1,) int64 shrinks with the rows, ids (nnz,) and values (nnz,) with it; positions (nnz,) int32, which may
     be ids itself where none is -1; factors (d,) float64.  l2: divide a row by its Euclidean norm; single: round to
-    float32; values that are 0 then are left out.  sq_norms (n,) float64: ||x||^2 of each row; retained (nnz,) or (0,)
-    int64: which entry each of those left was.  Returns n, or the first row of which ||x||^2 is not finite.
+    float32; values that are 0 then are left out.  sq_norms (n,) float64: ||x||^2; retained (nnz,) or (0,) int64: which
+    entry each of those left was.  Returns n, or the first row whose ||x||^2 is not finite.
     """
     filled = start = indptr[0]
     for r in range(sq_norms.shape[0]):

@@ -11,8 +11,7 @@ RECENT = 1 << 14  # names of that many features are found again without a copy
 
 @inlined
 def named_before(recent, ids, i):
-    """The entry that had the name of feature i last, by recent (RECENT,) int64, 1 + the last entry of each slot; -1 where
-    it is not known."""
+    """The entry that had the name of feature i last, or -1; recent (RECENT,) int64: 1 + the last entry of each slot."""
     before = recent[i & (RECENT - 1)] - 1
     return before if before >= 0 and ids[before] == i else -1
 
@@ -30,6 +29,20 @@ def name_hash(text, start, stop, seed):
     left = eight_bytes(text, p) & ((np.uint64(1) << (np.uint64(8) * n)) - np.uint64(1))
     return scramble(h ^ left ^ (n << np.uint64(56)))
 
+
+@inlined
+def entry_of(slots, stamp, ids, filled, i):
+    """The entry of feature i in the row whose first one is ``stamp & 0xFFFFFFFF`` entries back: where it is new, ``filled``.
+    slots (a power of 2, which half of are free) hold stamp + entry."""
+    last = slots.shape[0] - 1
+    s = i & last
+    while slots[s] >= stamp:
+        if ids[slots[s] - stamp] == i:
+            return slots[s] - stamp
+        s = (s + 1) & last
+    slots[s] = stamp + filled
+    ids[filled] = i
+    return filled
 
 
 @kernel

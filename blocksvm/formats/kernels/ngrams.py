@@ -5,55 +5,44 @@ and H_n = m(K H_{n-1} xor h(t_n)), with h of ``name_hash`` and m the finaliser o
 ``name_hash`` of its bytes.  A feature's id is its hash >> 1.  In a row ids stand in the order of their first occurrence.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
-from blocksvm.formats.kernels.name_hashes import name_hash
+from blocksvm.formats.kernels.name_hashes import entry_of, name_hash
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.hash_table import close_joined, scramble
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPACE, TAB, byte_at
 
 WORDS, CHARACTERS, WITHIN_WORDS = 0, 1, 2  # what n-grams are made of
 LETTER, BLANK, NOTHING = 1, 2, 4  # bits of a character's kind; what is nothing is left out
-# what may be wrong with a line
-NO_TAB = 30
 
 ORDER = np.uint64(0x9E3779B97F4A7C15)  # K: the order of words matters
 SEEDS = np.array([0, 0x243F6A8885A308D3, 0x13198A2E03707344], np.uint64)  # an n-gram of each kind is another feature
 
 
-class NewNames(NamedTuple):
-    """The names of entries, where they are wanted: text[first[k]:last[k]] is that of entry k."""
-
-    text: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
-
-
-@inlined
-def decoded(text, p):
-    """The character at ``p`` of UTF-8 text: (next position, code point, -1 where there is none)."""
-    c = byte_at(text, p)
-    if c < 0x80:
-        return p + 1, c
-    least, n = 0, 0
-    if 0xC2 <= c < 0xE0:
-        c, n, least = c & 0x1F, 1, 0x80
-    elif 0xE0 <= c < 0xF0:
-        c, n, least = c & 0x0F, 2, 0x800
-    elif 0xF0 <= c < 0xF5:
-        c, n, least = c & 0x07, 3, 0x10000
-    if n == 0:
-        return p, -1
-    for j in range(1, n + 1):
-        more = byte_at(text, p + j)
-        if more & 0xC0 != 0x80:
-            return p, -1
-        c = (c << 6) | (more & 0x3F)
-    if c < least or c > 0x10FFFF or 0xD800 <= c < 0xE000:
-        return p, -1
-    return p + n + 1, c
+@kernel
+def decode(text, start, stop, kinds, becomes, characters, character_kinds):
+    """The characters of ``text[start:stop]``, which is UTF-8, as what they become, without those that are nothing, between two
+    spaces: how many there are beside these."""
+    characters[0], character_kinds[0] = SPACE, BLANK
+    n = 1
+    p = start
+    while p < stop:
+        c = byte_at(text, p)
+        p += 1
+        if c >= 0x80:
+            more = 1 + (c >= 0xE0) + (c >= 0xF0)
+            c &= 0x3F >> more
+            for _ in range(more):
+                c = (c << 6) | (byte_at(text, p) & 0x3F)
+                p += 1
+        known = c < kinds.shape[0]
+        kind = kinds[c] if known else 0
+        if not kind & NOTHING:
+            characters[n] = becomes[c] if known else c
+            character_kinds[n] = kind
+            n += 1
+    characters[n], character_kinds[n] = SPACE, BLANK
+    return n - 1
 
 
 @inlined
@@ -78,118 +67,45 @@ def encoded(out, o, c):
     return o + 4
 
 
-@inlined
-def kind_of(kinds, c):
-    return kinds[c] if c < kinds.shape[0] else 0
-
-
-@inlined
-def lowered(lower, c):
-    return lower[c] if c < lower.shape[0] else c
-
-
 @kernel
-def cut_words(text, start, stop, kinds, lower, out, o, bounds):
-    """The words of ``text[start:stop]``, small where they are to be, a space between them: (words, position after them in ``out``, -1
-    where the text is not UTF-8).  bounds (m, 2) int64: where each begins and ends."""
-    n = 0
+def cut_words(characters, kinds, n, out, o, bounds):
+    """The words of n characters (``decode``), a space between them: (words, position after them in ``out``).  bounds (m, 2) int64:
+    where each begins and ends."""
+    words = length = 0
     begin = o
-    length = 0
-    p = start
-    while p <= stop:
-        c = SPACE
-        kind = BLANK
-        if p < stop:
-            p, c = decoded(text, p)
-            if c < 0:
-                return n, -1
-            kind = kind_of(kinds, c)
-        else:
-            p += 1
-        if kind & NOTHING:
-            continue
-        if kind & LETTER:
-            o = encoded(out, o, lowered(lower, c))
+    for k in range(1, n + 2):
+        if kinds[k] & LETTER:
+            o = encoded(out, o, characters[k])
             length += 1
         elif length:
             if length > 1:
-                bounds[n, 0] = begin
-                bounds[n, 1] = o
-                n += 1
+                bounds[words, 0] = begin
+                bounds[words, 1] = o
+                words += 1
                 out[o] = SPACE
                 begin = o + 1
             o = begin
             length = 0
-    return n, o
+    return words, o
 
 
 @kernel
-def cut_characters(text, start, stop, kinds, lower, within, out, o, bounds):
-    """The characters of ``text[start:stop]``, lower-cased, a space for each run of two or more blanks: (characters,
-    position after them in ``out``, -1 where the text is not UTF-8).
-
-    within: a space for each run of blanks, before the first word and after the last, none where there is no word.
-    bounds (m, 2) int64: where each begins and ends.
-    """
-    n = blanks = 0
-    p = start
-    while p <= stop:
-        c = SPACE
-        kind = 0
-        if p < stop:
-            p, c = decoded(text, p)
-            if c < 0:
-                return n, -1
-            kind = kind_of(kinds, c)
-        else:
-            p += 1
-            if not within:
-                break
-            kind = BLANK
-        if kind & NOTHING:
-            continue
-        if kind & BLANK:
-            blanks += 1
-            if within and (n == 0 or blanks > 1):
+def cut_characters(characters, kinds, n, within, out, o, bounds):
+    """n characters (``decode``), a space for each run of two or more blanks: (characters, end of ``out``); within: for
+    each run of blanks, before the first word and after the last; bounds: as of ``cut_words``."""
+    first, cut = 1 - within, 0
+    for k in range(first, n + 1 + within):
+        c = characters[k]
+        if kinds[k] & BLANK:
+            if k > first and kinds[k - 1] & BLANK:
                 continue
-            if blanks == 2:  # the blank that stands there is the run's
-                bounds[n - 1, 1] = encoded(out, bounds[n - 1, 0], SPACE)
-                o = bounds[n - 1, 1]
-            if blanks > 1:
-                continue
-            c = SPACE if within else c
-        elif within and n == 0:
-            bounds[n, 0] = o
-            o = encoded(out, o, SPACE)
-            bounds[n, 1] = o
-            n += 1
-            blanks = 0
-        else:
-            blanks = 0
-        bounds[n, 0] = o
-        o = encoded(out, o, lowered(lower, c))
-        bounds[n, 1] = o
-        n += 1
-    return n, o
-
-
-@inlined
-def counted(slots, stamp, ids, values, filled, hashed):
-    """Count an n-gram of the row whose first entry is ``stamp & 0xFFFFFFFF`` entries back: (its entry, entries now)."""
-    i = np.int64(hashed >> np.uint64(1))
-    last = slots.shape[0] - 1
-    s = i & last
-    while True:
-        position = slots[s]
-        if position < stamp:
-            slots[s] = stamp + filled
-            ids[filled] = i
-            values[filled] = 1.0
-            return filled, filled + 1
-        if ids[position - stamp] == i:
-            values[position - stamp] += 1.0
-            return position - stamp, filled
-        s = (s + 1) & last
+            if within or (k < n and kinds[k + 1] & BLANK):
+                c = SPACE
+        bounds[cut, 0] = o
+        o = encoded(out, o, c)
+        bounds[cut, 1] = o
+        cut += 1
+    return cut, o
 
 
 @kernel
@@ -204,11 +120,14 @@ def count_words(bounds, n, low, high, out, slots, stamp, ids, values, filled, na
                 h = scramble((h * ORDER) ^ hashes[i + length - 1])
             if length < low:
                 continue
-            k, after = counted(slots, stamp, ids, values, filled, h)
-            if named and after > filled:
-                firsts[k] = bounds[i, 0]
-                lasts[k] = bounds[i + length - 1, 1]
-            filled = after
+            k = entry_of(slots, stamp, ids, filled, np.int64(h >> np.uint64(1)))
+            if k == filled:
+                values[k] = 0.0
+                if named:
+                    firsts[k] = bounds[i, 0]
+                    lasts[k] = bounds[i + length - 1, 1]
+                filled += 1
+            values[k] += 1.0
     return filled
 
 
@@ -222,11 +141,14 @@ def count_characters(bounds, first, n, low, high, seed, short, out, slots, stamp
             break
         for i in range(first, n - (n - first if few else length) + 1):
             stop = bounds[min(i + length, n) - 1, 1]
-            k, after = counted(slots, stamp, ids, values, filled, name_hash(out, bounds[i, 0], stop, seed))
-            if named and after > filled:
-                firsts[k] = bounds[i, 0]
-                lasts[k] = stop
-            filled = after
+            k = entry_of(slots, stamp, ids, filled, np.int64(name_hash(out, bounds[i, 0], stop, seed) >> np.uint64(1)))
+            if k == filled:
+                values[k] = 0.0
+                if named:
+                    firsts[k] = bounds[i, 0]
+                    lasts[k] = stop
+                filled += 1
+            values[k] += 1.0
         if few or (short and first + length == n):
             break
     return filled
@@ -234,7 +156,7 @@ def count_characters(bounds, first, n, low, high, seed, short, out, slots, stamp
 
 @kernel
 def find_texts(text, end, prefix, tabbed, labels, texts, lines):
-    """Where labels and texts lie in the lines ``text[:end]``: (rows, lines read, code, position of the fault).
+    """Where labels and texts lie in the lines ``text[:end]``: (rows, lines read, whether the next one lacks its tab).
 
     A line is 'label TAB text', or (not ``tabbed``) also text alone; or, where there is a ``prefix`` (uint8), words that
     begin with it, its labels, and then text.  Outputs: labels, texts (rows, 2) int64, begin and end of each; lines (rows,)
@@ -274,7 +196,7 @@ def find_texts(text, end, prefix, tabbed, labels, texts, lines):
                 labels[rows, 1] = at
         elif tab < 0:
             if tabbed:
-                return rows, line - 1, NO_TAB, begin
+                return rows, line - 1, True
             labels[rows, 1] = at = begin
         else:
             labels[rows, 1], at = tab, tab + 1
@@ -282,32 +204,33 @@ def find_texts(text, end, prefix, tabbed, labels, texts, lines):
         texts[rows, 1] = stop
         lines[rows] = line - 1
         rows += 1
-    return rows, line, 0, -1
+    return rows, line, False
 
 
 @kernel
-def count_ngrams(text, texts, n_rows, plan, kinds, lower, l2, single, named, indptr, ids, values, name_arrays):
-    """Rows of the n-grams of ``text[texts[i, 0]:texts[i, 1]]``, i < n_rows.
+def count_ngrams(text, texts, plan, kinds, becomes, l2, single, named, indptr, ids, values, out, firsts, lasts):
+    """Rows of the n-grams of ``text[texts[i, 0]:texts[i, 1]]``, which is UTF-8: the largest ||x||^2.
 
-    plan (m, 3) int64: of what, and of how many up to how many, n-grams are made.  kinds (uint8), lower (int32): of code
-    points; those beyond are no letters.  Outputs: indptr, ids, values; named: name_arrays (``NewNames``), whose text has
-    room for the longest row alone where names are not wanted.
-    Returns (rows before the first that is not UTF-8, the largest ||x||^2).
+    plan (m, 3) int64: of what, and of how many up to how many, n-grams are made.  kinds (uint8), becomes (int32): of code
+    points; those beyond are no letters.  Outputs: indptr, ids, values; named: the name of entry k is
+    ``out[firsts[k]:lasts[k]]`` (where names are not wanted ``out`` has room for the longest row alone).
     """
-    out, firsts, lasts = name_arrays
     filled = o = 0
     largest = 0.0
     longest = 0
     bounds = np.empty((0, 2), np.int64)
     hashes = np.empty(0, np.uint64)
+    characters, character_kinds = np.empty(0, np.int32), np.empty(0, np.uint8)
     slots = np.zeros(1024, np.int64)
     indptr[0] = 0
-    for row in range(n_rows):
+    for row in range(texts.shape[0]):
         start, stop = texts[row, 0], texts[row, 1]
         if stop - start + 3 > longest:
             longest = 2 * (stop - start + 3)
             bounds = np.empty((longest, 2), np.int64)
             hashes = np.empty(longest, np.uint64)
+            characters, character_kinds = np.empty(longest, np.int32), np.empty(longest, np.uint8)
+        n_characters = decode(text, start, stop, kinds, becomes, characters, character_kinds)
         if not named:
             o = 0
         first = filled
@@ -315,12 +238,9 @@ def count_ngrams(text, texts, n_rows, plan, kinds, lower, l2, single, named, ind
         for a in range(plan.shape[0]):
             what, low, high = plan[a, 0], plan[a, 1], plan[a, 2]
             if what == WORDS:
-                n, after = cut_words(text, start, stop, kinds, lower, out, o, bounds)
+                n, o = cut_words(characters, character_kinds, n_characters, out, o, bounds)
             else:
-                n, after = cut_characters(text, start, stop, kinds, lower, what == WITHIN_WORDS, out, o, bounds)
-            if after < 0:
-                return row, largest
-            o = after
+                n, o = cut_characters(characters, character_kinds, n_characters, int(what == WITHIN_WORDS), out, o, bounds)
             # at least half of the slots stay free
             most = filled - first + n * (high - low + 2)
             if 2 * most > slots.shape[0]:
@@ -329,10 +249,7 @@ def count_ngrams(text, texts, n_rows, plan, kinds, lower, l2, single, named, ind
                     n_slots *= 2
                 slots = np.zeros(n_slots, np.int64)
                 for k in range(first, filled):
-                    s = ids[k] & (n_slots - 1)
-                    while slots[s] >= stamp:
-                        s = (s + 1) & (n_slots - 1)
-                    slots[s] = stamp + k
+                    entry_of(slots, stamp, ids, k, ids[k])
             if what == WORDS:
                 filled = count_words(
                     bounds, n, low, high, out, slots, stamp, ids, values, filled, named, firsts, lasts, hashes
@@ -353,4 +270,4 @@ def count_ngrams(text, texts, n_rows, plan, kinds, lower, l2, single, named, ind
         filled, square = close_joined(ids, values, first, filled, l2, single)
         largest = max(largest, square)
         indptr[row + 1] = filled
-    return n_rows, largest
+    return largest

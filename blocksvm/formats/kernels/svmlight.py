@@ -11,15 +11,17 @@ JSON per second", 2019, take JSON apart in the same two steps).  All else is rea
 
 import numpy as np
 
-from blocksvm.formats.kernels.decimal import LARGEST_EXACT, POWERS_OF_TEN, long_product
 from blocksvm.formats.kernels.numbers import (
     BAD_VALUE,
     FINE,
     INTEGER_POWERS,
+    LARGEST_EXACT,
     NOT_FINITE,
+    POWERS_OF_TEN,
     ZEROS,
     digit_run,
     eight_digits,
+    long_product,
     not_digits,
     number,
     two_numbers,
@@ -59,7 +61,7 @@ BIG_VALUE = 9
 DUPLICATE = 10
 BIG_NORM = 11
 
-NAMELESS = np.empty(0, np.int64)  # in the place of ``firsts`` and ``lasts``
+NO_ORIGINS = np.empty(0, np.int64)  # where nobody asks which entry each of those left was
 SEPARATORS = 1024  # found ahead; they stay in the first-level cache
 # Where unusual pairs are many, looking for usual ones between them takes longer than it saves: the rest of a row is read
 # byte by byte once fewer than WORTH came together, and so are rows after one that was read so for the most part, but
@@ -68,9 +70,9 @@ WORTH, TRIED = 8, 64
 
 
 @inlined
-def close_sums(ids, values, start, stop, l2, single, named, firsts, lasts):
-    """Scale and round one row whose ids are distinct and drop its zeros, and (named) the positions of their names: (code, new stop,
-    or where the fault is, ||x||^2).  Numbers are divided by the largest one before they are squared, so that none is too large."""
+def close_sums(ids, values, start, stop, l2, single, origins):
+    """Scale and round one row whose ids are distinct and drop its zeros, and their ``origins`` (nnz,), or (0,): (code, new stop, or
+    where the fault is, ||x||^2).  Numbers are divided by the largest one before they are squared, so that none is too large."""
     largest = norm = 1.0
     if l2:
         largest = 0.0
@@ -94,9 +96,8 @@ def close_sums(ids, values, start, stop, l2, single, named, firsts, lasts):
         if v != 0.0:
             ids[filled] = ids[k]
             values[filled] = v
-            if named:
-                firsts[filled] = firsts[k]
-                lasts[filled] = lasts[k]
+            if origins.shape[0]:
+                origins[filled] = origins[k]
             filled += 1
             total += v * v
     if np.isinf(total):
@@ -329,12 +330,12 @@ def parse_rows(text, end, labelled, closing, single, labels, words, indptr, ids,
 
 
 @kernel
-def close_rows(indptr, first, rows, ids, values, sums, l2, single, named, firsts, lasts):
+def close_rows(indptr, first, rows, ids, values, sums, l2, single, origins):
     """Put the parsed rows from ``first`` on in order, in place; ``indptr`` shrinks with them.  Returns (row, code, entry)
     of the first fault, and their largest ||x||^2.
 
     Entries are sorted by ids, those of one feature added up (sums) or refused.  l2: divide a row by its Euclidean norm;
-    single: round to float32 (values stay in a float64 array); named: firsts and lasts go with their entries.
+    single: round to float32 (values stay in a float64 array); origins (nnz,) or (0,) int64: becomes the entry that each was.
     """
     longest = 0
     for r in range(first, rows):
@@ -342,7 +343,7 @@ def close_rows(indptr, first, rows, ids, values, sums, l2, single, named, firsts
     # memory that only rows out of order touch
     keys, counts = np.empty((2, longest), np.uint64), np.empty(4 << 8, np.int64)
     old_ids, old_values = np.empty(longest, np.int64), np.empty(longest)
-    old_firsts, old_lasts = np.empty(longest if named else 0, np.int64), np.empty(longest if named else 0, np.int64)
+    traced = origins.shape[0] > 0
     filled = start = indptr[first]
     largest = 0.0
     for r in range(first, rows):
@@ -353,20 +354,16 @@ def close_rows(indptr, first, rows, ids, values, sums, l2, single, named, firsts
             rising &= ids[k - 1] < ids[k]
         last = filled + n
         if rising:
-            if filled < start:
+            if filled < start or traced:
                 for k in range(n):
                     ids[filled + k] = ids[start + k]
                     values[filled + k] = values[start + k]
-                    if named:
-                        firsts[filled + k] = firsts[start + k]
-                        lasts[filled + k] = lasts[start + k]
+                    if traced:
+                        origins[filled + k] = start + k
         else:
             for k in range(n):
                 old_ids[k] = ids[start + k]
                 old_values[k] = values[start + k]
-                if named:
-                    old_firsts[k] = firsts[start + k]
-                    old_lasts[k] = lasts[start + k]
             ordered = sorted_ids(old_ids, n, keys, counts)
             last = filled
             for k in range(n):
@@ -378,11 +375,10 @@ def close_rows(indptr, first, rows, ids, values, sums, l2, single, named, firsts
                     continue
                 ids[last] = old_ids[at]
                 values[last] = old_values[at]
-                if named:
-                    firsts[last] = old_firsts[at]
-                    lasts[last] = old_lasts[at]
+                if traced:
+                    origins[last] = start + np.int64(at)
                 last += 1
-        code, filled, square = close_sums(ids, values, filled, last, l2, single, named, firsts, lasts)
+        code, filled, square = close_sums(ids, values, filled, last, l2, single, origins)
         if code != FINE:
             return r, code, filled, largest
         largest = max(largest, square)

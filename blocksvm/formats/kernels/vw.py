@@ -26,6 +26,7 @@ NO_NAMESPACE = 26
 BAD_SCALE = 27
 NO_NAME = 28
 
+
 @inlined
 def is_gap(c):
     return c == SPACE or c == TAB or c == RETURN
@@ -62,21 +63,6 @@ def read_name(text, p, seed):
             return p, name_hash(text, start, p, seed)
         left = word & ((np.uint64(1) << np.uint64(8 * n)) - np.uint64(1))
         return p, scramble(h ^ left ^ (np.uint64(n) << np.uint64(56)))
-
-
-@inlined
-def append_name(text, space, space_stop, start, stop, names, n):
-    """Write ``namespace^name`` (of a namespace without a name: ``name``) after ``names[:n]``; where it ends."""
-    if space_stop > space:
-        for p in range(space, space_stop):
-            names[n] = text[p]
-            n += 1
-        names[n] = CARET
-        n += 1
-    for p in range(start, stop):
-        names[n] = text[p]
-        n += 1
-    return n
 
 
 @kernel
@@ -194,7 +180,16 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, named, na
                         firsts[k] = filled
                         length = stop - token + (space_stop - space + 1 if space_stop > space else 0)
                         if filled + length <= names.shape[0]:
-                            append_name(text, space, space_stop, token, stop, names, filled)
+                            n = filled
+                            for at in range(space, space_stop):
+                                names[n] = text[at]
+                                n += 1
+                            if space_stop > space:
+                                names[n] = CARET
+                                n += 1
+                            for at in range(token, stop):
+                                names[n] = text[at]
+                                n += 1
                         filled += length
                         lasts[k] = filled
                     recent[i & (RECENT - 1)] = k + 1

@@ -20,7 +20,7 @@ from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels import ngrams as kernels
 from blocksvm.formats.ngram_features import NgramFeatures
 from blocksvm.formats.text.row_labels import ODD, are_words, label_of, labels_until, sentence_of
-from blocksvm.formats.text.text_source import TextPiece
+from blocksvm.formats.text.text_source import TextPiece, not_utf8
 
 LABEL_NAMES = {b"label", b"labels", b"class", b"category", b"target", b"sentiment", b"topic", b"y"}  # in a header
 TEXT_NAMES = {b"text", b"document", b"content", b"message", b"review", b"sentence", b"comment", b"body", b"title"}
@@ -46,17 +46,17 @@ class DocumentReader:
         buffer = (buffer or ParseBuffer()).room(end, self.ngrams.entries)
         label_spans, spans = (np.empty((len(buffer.lines), 2), np.int64) for _ in range(2))
         prefix = np.frombuffer(self.format.prefix, np.uint8)
-        n, line, code, _ = kernels.find_texts(
-            text, end, prefix, self.reading.labelled, label_spans, spans, buffer.lines
-        )
-        fault = (line, f"the line has no tab; a line is {self.format.lines}") if code else None
-        rows = self.ngrams.rows(text, spans[:n], buffer.indptr, buffer.ids, buffer.values)
-        if len(rows.indptr) <= n:
-            n = len(rows.indptr) - 1
-            fault = int(buffer.lines[n]), NO_UTF8
+        tabbed = self.reading.labelled
+        n, line, no_tab = kernels.find_texts(text, end, prefix, tabbed, label_spans, spans, buffer.lines)
+        fault = (line, f"the line has no tab; a line is {self.format.lines}") if no_tab else None
+        wrong = not_utf8(text[:end])
+        sound = n if wrong is None else int(np.searchsorted(spans[:n, 1], wrong, side="right"))
+        rows = self.ngrams.rows(text, spans[:sound], buffer.indptr, buffer.ids, buffer.values)
+        if sound < n:  # where it lies in a label, that says so itself
+            n, fault = sound + int(spans[sound, 0] > wrong), (int(buffer.lines[sound]), NO_UTF8)
         label_of = self.format.label_of(self.options)
         labels, fault = labels_until(text, label_spans[:n], buffer.lines, label_of, fault)
-        n, line = len(labels), fault[0] if fault else line
+        n, line = min(len(labels), sound), fault[0] if fault else line
         notes = self.format.notes(labels, buffer.lines) if self.reading.offers else {}
         return buffer.batch(piece, line, n, labels, fault, rows.largest, names=rows.names, notes=notes)
 
@@ -75,22 +75,21 @@ class Documents:
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and the kind of labels that the first lines have, unless it is known."""
-        options = {key: value for key, value in requested.items() if value is not None}
         parts = [line.partition(b"\t") for line in head.split(b"\n")]
         tokens = {token.strip() for token, tab, _ in parts[1:] if tab}
         first = parts[0][0].strip()
         numbers = len(tokens) > 1 and not any(label_of(token, False) is None for token in tokens - {b""})
         named = first.lower() in LABEL_NAMES and parts[0][2].strip().lower() in TEXT_NAMES
         apart = numbers and first and label_of(first, False) is None and first.lower() not in ODD
-        if first not in tokens and (named or (apart and WORDS not in options)):
+        if first not in tokens and (named or (apart and WORDS not in requested)):
             raise InputError(
                 f"{shown_name(name)}:1: the line looks like a header, and documents have none; take it out, as "
                 "tail -n +2 FILE | ... - does"
             )
-        if WORDS not in options:
-            tokens = [(k, token.strip()) for k, (token, tab, _) in enumerate(parts) if tab]
-            options[WORDS] = are_words((k, token) for k, token in tokens if token)
-        return self.chosen_of(options)
+        if WORDS in requested:
+            return self.chosen_of(requested)
+        labels = ((k, token.strip()) for k, (token, tab, _) in enumerate(parts) if tab and token.strip())
+        return self.chosen_of(requested) | {WORDS: are_words(labels)}
 
     def label_of(self, options: Mapping) -> Callable | None:
         """What ``labels_until`` makes a label of."""
@@ -122,7 +121,7 @@ class FastText(Documents):
         return chosen(self.name, options, {LABEL_TYPE: "string"})
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
-        options = self.chosen_of({key: value for key, value in requested.items() if value is not None})
+        options = self.chosen_of(requested)
         if LABEL_TYPE not in requested:
             several = {"yes": True, "no": False}.get(options["label_sets"])
             if several is None:

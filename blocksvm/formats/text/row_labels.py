@@ -51,9 +51,8 @@ def are_words(labels: Iterable[tuple[int, bytes]], cure: str = "") -> bool:
         what = "a number, as other labels are not" if (line, token) == number else what
         raise InputError(f"{line + 1}: the label {quoted(token[:40])} is {what}; mend it, or {cure}")
     if cure and odd and not (number or word or truth):
-        raise InputError(
-            f"{odd[0] + 1}: the label {quoted(odd[1][:40])} may mean a missing one; leave it empty if so, or {cure}"
-        )
+        wrong = f"{odd[0] + 1}: the label {quoted(odd[1][:40])} may mean a missing one; leave it empty if so, or {cure}"
+        raise InputError(wrong)
     return bool(word) or bool(odd and not (number or truth))
 
 
@@ -63,8 +62,7 @@ def word_label(word: bytes) -> str | None:
 
 
 def set_label(word: bytes) -> tuple | None:
-    """The set of labels that a word lists: numbers where all are, else words; InputError for a number that float64 does
-    not hold."""
+    """The set that a word lists, numbers where all are; InputError for a number that float64 does not hold."""
     if word == NONE:
         return None
     members = [member for member in word.decode("utf-8", "backslashreplace").split(",") if member]
@@ -81,15 +79,13 @@ def set_label(word: bytes) -> tuple | None:
 
 
 def labels_until(text: np.ndarray, spans: np.ndarray, lines: np.ndarray, label_of: Callable | None, fault) -> tuple:
-    """(the labels ``text[spans[r, 0]:spans[r, 1]]`` of the rows up to the first wrong one, its fault, or ``fault``).
-
-    label_of(token): the label that one is, None for none, or InputError; None: they are numbers.  lines: of the rows.
-    """
+    """(the labels ``text[spans[r, 0]:spans[r, 1]]`` of the rows up to the first wrong one, its fault, or
+    ``fault``).  label_of(token): a label, None for none, or InputError; None: they are numbers.  lines: of the rows."""
     while True:
         try:
             if label_of is None:
                 return _numbers_at(text, spans), fault
-            from blocksvm.formats.table_rows import coded_labels, tokens_at  # which load pyarrow
+            from blocksvm.formats.tables import coded_labels, tokens_at  # which load pyarrow
 
             return coded_labels(tokens_at(text, spans), label_of), fault
         except RowError as error:

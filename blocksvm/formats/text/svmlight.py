@@ -18,7 +18,7 @@ from blocksvm.base.labels import MENDED
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels import svmlight as codes
-from blocksvm.formats.kernels.svmlight import NAMELESS, close_rows, parse_rows
+from blocksvm.formats.kernels.svmlight import NO_ORIGINS, close_rows, parse_rows
 from blocksvm.formats.text.row_labels import first_words, inexact, labels_until, set_label, word_label
 from blocksvm.formats.text.text_source import TextPiece, is_number, word_at
 from blocksvm.kernels.text_bytes import NEWLINE
@@ -69,7 +69,7 @@ class SvmlightReader:
             fault = int(lines[rows]), sentence
         if closed < rows:  # of most files every row is closed, and this kernel need not be compiled
             done, code, entry, others = close_rows(
-                indptr, closed, rows, ids, values, recipe.sums, recipe.l2, recipe.single, False, NAMELESS, NAMELESS
+                indptr, closed, rows, ids, values, recipe.sums, recipe.l2, recipe.single, NO_ORIGINS
             )
             largest = max(largest, others)
             if code != codes.FINE:
@@ -95,8 +95,8 @@ class SvmlightReader:
 
     def _row_fault(self, code: int, ids: np.ndarray, entry: int) -> str:
         if code == codes.DUPLICATE:
-            return self.reading.twice(_feature(ids[entry]))
-        return self.reading.too_large(_feature(ids[entry])) if code == codes.BIG_VALUE else FAULTS[code]
+            return self.reading.twice(f"feature id {ids[entry]}")
+        return self.reading.too_large(f"feature id {ids[entry]}") if code == codes.BIG_VALUE else FAULTS[code]
 
 
 def groups_in(text: np.ndarray, lines: np.ndarray) -> dict:
@@ -110,10 +110,6 @@ def groups_in(text: np.ndarray, lines: np.ndarray) -> dict:
         return {}
     what = "rows with a group (qid), which is not used: each row counts by itself"
     return {what: (len(GROUP.findall(text, 0, stop)), int(np.searchsorted(ends, first.start())), "")}
-
-
-def _feature(feature_id: int) -> str:
-    return f"feature id {feature_id}"
 
 
 class Svmlight:

@@ -93,35 +93,25 @@ class OpenText:
 
     def _skip_mark(self) -> None:
         """Leave out UTF-8's byte order mark; InputError for UTF-16's."""
-        start = b""
-        while len(start) < 3 and codecs.BOM_UTF8.startswith(start):
-            more = self._read(3 - len(start))
-            if not more:
-                break
-            start += more
-        if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        while (n := 3 - len(self.held)) and codecs.BOM_UTF8.startswith(self.held) and (more := self._read(n)):
+            self.held += more
+        if self.held[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             raise InputError(
                 f"{shown_name(self.source.name)}: is UTF-16 text; convert it to UTF-8, as iconv -f utf-16 -t utf-8 does"
             )
-        if start == codecs.BOM_UTF8:
-            self.mark = start
-        else:
-            self.held = start
+        if self.held == codecs.BOM_UTF8:
+            self.mark, self.held = self.held, b""
 
     def look_ahead(self) -> bytes:
         """The first bytes, which ``take`` gives nevertheless: of a pipe its first line, else ``HEAD_BYTES``."""
         whole = self.source.stored_bytes is not None
-        while len(self.held) < HEAD_BYTES and (whole or b"\n" not in self.held):
-            more = self._read(HEAD_BYTES - len(self.held))
+        while (n := HEAD_BYTES - len(self.held)) > 0 and (whole or b"\n" not in self.held) and (more := self._read(n)):
             self.held += more
-            if not more:
-                break
         return self.held
 
     def whole_lines(self, lines: int, memory: int) -> bytes:
-        """The first lines, which ``take`` gives nevertheless: as many whole ones as end within ``LOOKED_BYTES``, or
-        two, but no more than asked for.  The same of a pipe, which is waited for.  InputError where the first one takes
-        more than a part of the memory."""
+        """The first lines, which ``take`` gives nevertheless: as many as end within ``LOOKED_BYTES``, or two, but no
+        more than asked for; a pipe is waited for.  InputError where the first takes more than a part of the memory."""
         parts, length, n, most = [self.held], len(self.held), self.held.count(b"\n"), LOOKED_BYTES
         longest = max(most, memory // PARTS_LOOKED)
         while n < lines and (length < most or (n < 2 and length < 2 * longest)):
@@ -201,10 +191,8 @@ class OpenText:
 
 
 class TextInputs:
-    """The text of some inputs, one after the other: paths, plain or compressed, or "-" for standard input.
-
-    stop() is polled while a pipe has nothing ready; where it says True, reading ends as if the pipe had.
-    """
+    """The text of some inputs, one after the other: paths, plain or compressed, or "-" for standard input.  stop() is
+    polled while a pipe has nothing ready; where it says True, reading ends as if the pipe had."""
 
     def __init__(self, names: list[str], stop: Callable[[], bool] = lambda: False):
         self.names, self.stop = names, stop
@@ -226,8 +214,7 @@ class TextInputs:
         return self.first.look_ahead()
 
     def settled(self, format_, requested: Mapping, memory: int) -> dict:
-        """All settings of a format, by the first lines (``OpenText.whole_lines``), or one where it is known what they
-        decide."""
+        """All settings of a format, by the first lines, or by one where it is known what they decide."""
         self.first = self.first or OpenText(self.names[0], self.stop)
         decided, lines = getattr(format_, "looks_at", ("", 0))
         lines = 1 if decided in requested else lines
@@ -274,7 +261,8 @@ def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool,
             raise InputError(_too_long(opened, len(carry), limit))
         capacity = max(piece_bytes, 2 * len(carry))
         # after the text: a missing last newline, and what the parser may look ahead
-        buffer = _take(spare, capacity + 1 + SPARE)
+        length, buffer = capacity + 1 + SPARE, taken(spare)
+        buffer = buffer if buffer is not None and len(buffer) == length else np.empty(length, np.uint8)
         buffer[: len(carry)] = carry
         filled = opened.take(memoryview(buffer)[len(carry) : capacity], once)
         if digested:
@@ -349,13 +337,12 @@ def _too_long(opened: OpenText, carried: int, limit: LineLimit) -> str:
     return f"{where} is {length:,} bytes long; give {need} or more, or check that this is text with a row a line"
 
 
-def _take(spare: queue.SimpleQueue | None, length: int) -> np.ndarray:
-    """A spare array of this length, or a new one."""
+def taken(spare: queue.SimpleQueue | None):
+    """One of the arrays or buffers that are done with, which threads share; None where there is none."""
     try:
-        array = None if spare is None else spare.get_nowait()
+        return None if spare is None else spare.get_nowait()
     except queue.Empty:
-        array = None
-    return array if array is not None and len(array) == length else np.empty(length, np.uint8)
+        return None
 
 
 def last_newline(buffer: np.ndarray, end: int) -> int:

@@ -79,12 +79,13 @@ class VwReader:
         if wrong is not None:
             rows, sentence = wrong
             fault = int(buffer.lines[rows]), sentence
-        done, code, entry, largest = close_rows(
-            indptr, 0, rows, ids, values, True, recipe.l2, recipe.single, named, firsts, lasts
-        )
+        origins = np.arange(indptr[rows] if named else 0)
+        done, code, entry, largest = close_rows(indptr, 0, rows, ids, values, True, recipe.l2, recipe.single, origins)
+        firsts, lasts = firsts[origins], lasts[origins]
         if code != FINE:
             if code != BIG_NORM and not named:
-                return self._again(piece)
+                again = VwReader(replace(self.reading, named=True)).parse(piece)  # the fault has a name in it
+                return replace(again, names=None)
             rows = done
             what = FAULTS[code] if code == BIG_NORM else self._too_large(names[firsts[entry] : lasts[entry]])
             fault = int(buffer.lines[done]), what
@@ -102,10 +103,6 @@ class VwReader:
             code = kernels.BAD_HEAD  # a word that begins as nan or inf do
         return FAULTS[code].format(token=quoted(word))
 
-    def _again(self, piece: TextPiece) -> RowBatch:
-        """The same rows, read with names, one of which their fault has."""
-        return replace(VwReader(replace(self.reading, named=True)).parse(piece), names=None)
-
     def _too_large(self, name: np.ndarray) -> str:
         return self.reading.too_large(f"the feature {quoted(name[:60].tobytes())}")
 
@@ -115,8 +112,7 @@ class Vw:
     reader = VwReader
 
     def score(self, head: bytes) -> float:
-        """The share of the first lines that have a bar, no more than numbers and a tag before it, and a feature after
-        it."""
+        """The share of the first lines with a bar, before it no more than numbers and a tag, and a feature after it."""
         lines = [line for line in head.split(b"\n")[:50] if line.strip()]
         return sum(ROW.match(line) is not None for line in lines) / max(1, len(lines))
 

@@ -1,0 +1,942 @@
+"""Tables of every form: what their columns are (labels, numbers, categories, lists, maps, texts, or left out), their
+rows, and Arrow's arrays of what numpy and Python have.
+
+Of text the first lines decide what columns are, as whole lines: at most ``SAMPLED_ROWS`` rows within text_source.py's
+bound of bytes.  A column is one of numbers where all of its cells that are not missing are numbers, else one of
+categories; labels likewise.  Of Parquet and Arrow the columns' types do.  It is stored in the recipe, so that later
+rows are read alike, in whatever form.  What is unclear is a sentence that names the option to add.
+
+Numbers and booleans are values of a feature of the column's name; words, and the whole numbers that ``categorical``
+names, are features 'column=value' of value 1; a list of words is several of them; a list of numbers is features
+'column[0]', 'column[1]', ...; a map features 'column=key' with the map's values.  Nulls, nan, empty words and zeros are
+no entries.  Columns of texts are n-grams.  Ids are the same in every form.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from fnmatch import fnmatchcase
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as compute
+
+from blocksvm.base.errors import InputError, nearest, option
+from blocksvm.base.labels import CodedLabels, RowError
+from blocksvm.base.row_batch import Origin, RowBatch, shown_name
+from blocksvm.formats.choices import COLUMNS, DELIMITERS, KEEP, KINDS, WORDS, added
+from blocksvm.formats.file_reader import damage_named
+from blocksvm.formats.format import ParseBuffer, ReaderOptions
+from blocksvm.formats.kernels import columns as kernels
+from blocksvm.formats.kernels.columns import Words
+from blocksvm.formats.kernels.name_hashes import RECENT, hash_of
+from blocksvm.formats.kernels.numbers import FINE, NOT_FINITE
+from blocksvm.formats.kernels.svmlight import BIG_NORM, DUPLICATE
+from blocksvm.formats.ngram_features import NgramFeatures, Rows
+from blocksvm.formats.text.row_labels import MISSING, inexact, sentence_of
+from blocksvm.formats.text.text_source import LONE_RETURNS, NOT_UTF8, quoted
+from blocksvm.kernels.text_bytes import SPARE
+
+
+class Role(IntEnum):
+    """What a column is; LOGARITHM: a number x that becomes sign(x) log(1 + |x|); VECTOR: a list of numbers; BAG: a list
+    of words; MAP: from words to numbers; TEXT: of whose n-grams features are made."""
+
+    LEFT_OUT, LABEL, NUMBER, LOGARITHM, WORD, VECTOR, BAG, MAP, TEXT = range(9)
+
+
+# in the recipe (KINDS): the names of the columns that are 'numeric', 'categorical' and 'lists', those that are
+# 'mixed', and those with a value of its 'own' in nearly each row
+OWN_ROWS, OWN_SHARE = 20, 0.95  # so many first rows, and different ones among their values, make such a column
+SAMPLED_ROWS = 2_000  # rows
+SHOWN, FEW = 12, 5  # columns that a sentence names
+LONGEST_SHOWN = 40  # characters of the name of one
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+COMMA_NUMBER = re.compile(rb"[-+]?\d+,\d+")
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+KIND_WORDS = {"numeric": "numbers", "categorical": "categories", "lists": "lists or maps"}
+INDEX = re.compile(r"__index_level_\d+__")  # of pandas, whose csv gives it no name
+NO_QUOTE = -1
+CATEGORIES_GO_ON = np.uint64(0x452821E638D01377)  # a category's hash goes on from another one than that of a number
+
+
+class Dialect(NamedTuple):
+    """How cells lie in lines: bytes of the delimiter and quote (``NO_QUOTE``: none); comma: decimals follow one."""
+
+    delimiter: int
+    quote: int
+    comma: bool = False
+
+    def cells(self, line: bytes) -> list[str]:
+        """The cells of a line; InputError where it is not UTF-8, or is none."""
+        try:
+            text = line.decode().rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise InputError(NOT_UTF8) from None
+        if "\r" in text:
+            raise InputError(LONE_RETURNS)
+        plain = self.quote == NO_QUOTE
+        quoting, quote = (csv.QUOTE_NONE, None) if plain else (csv.QUOTE_MINIMAL, chr(self.quote))
+        delimiter = chr(self.delimiter)
+        rows = csv.reader([text], delimiter=delimiter, skipinitialspace=True, quoting=quoting, quotechar=quote)
+        try:
+            return [cell.strip() for cell in next(rows, [])]
+        except csv.Error:
+            most = csv.field_size_limit()
+            raise InputError(f"a cell is longer than {most:,} characters; is this a table with a row a line?") from None
+
+
+@dataclass
+class TableColumns:
+    """The columns of one file: names and roles (m,) of all; decided (m,): whether an option or the rows before say what
+    it is; types: of Parquet and Arrow, none of cells of text; notes: what was left out, as ``RowBatch.notes``; words:
+    whether labels are words, None where nothing says it; texts: the columns of texts, in the order that was asked for;
+    kept: those that are wanted beside the rows; calendar: what ``calendar_columns`` has made of dates.
+
+    As kernels take them: numbers, words, lists: positions of the columns of these roles, label: that of the labels;
+    order: as of ``columns_to_rows``; ids (k,) of the numbers' features; seeds: column -> the hash that its words' go on
+    from; prefixes: the bytes 'column=' of all, and spans: column -> where its own lie.
+    """
+
+    names: list[str]
+    roles: np.ndarray
+    decided: np.ndarray
+    types: Mapping = field(default_factory=dict)
+    notes: Mapping = field(default_factory=dict)
+    words: bool | None = None
+    texts: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    calendar: Mapping = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.numbers = self.of(Role.NUMBER, Role.LOGARITHM)
+        self.categories = self.of(Role.WORD)
+        self.lists = self.of(Role.VECTOR, Role.BAG, Role.MAP)
+        self.label = next((self.names[j] for j in self.of(Role.LABEL)), None)
+        codes = {j: k for k, j in enumerate(self.numbers)} | {j: -1 - k for k, j in enumerate(self.categories)}
+        self.order = np.array([codes[j] for j in sorted(codes)], np.int64)
+        used = self.numbers + self.categories + self.lists
+        encoded = [self.names[j].encode() + b"=" for j in used]
+        ends = np.cumsum([0, *map(len, encoded)]).tolist()
+        self.prefixes = np.frombuffer(b"".join(encoded), np.uint8)
+        self.spans = {j: (a, b) for j, a, b in zip(used, ends[:-1], ends[1:], strict=True)}
+        self.ids = np.array([number_id(self.names[j]) for j in self.numbers], np.int64)
+        self.seeds = {j: hash_of(self.names[j].encode(), CATEGORIES_GO_ON) for j in self.categories + self.lists}
+
+    def of(self, *roles: int) -> list[int]:
+        """The positions of the columns with one of these roles."""
+        return np.flatnonzero(np.isin(self.roles, roles)).tolist()
+
+    def used(self) -> list[str]:
+        """The columns that rows are made of."""
+        return [name for name, role in zip(self.names, self.roles.tolist(), strict=True) if role != Role.LEFT_OUT]
+
+    def read(self) -> list[str]:
+        """The columns that are read, those that are wanted beside the rows among them."""
+        wanted = {self.calendar.get(name, (name,))[0] for name in self.used()} | {*self.kept}
+        return [name for name in self.names if name in wanted]
+
+
+def number_id(name: str) -> int:
+    return int(hash_of(name.encode(), np.uint64(0)) >> np.uint64(1))
+
+
+def named_by(patterns: str | None, names: list[str], setting: str, missing: bool = False) -> set[str]:
+    """The columns that a list of names and patterns means; InputError for one that means none (missing: it may)."""
+    named = set()
+    for pattern in filter(None, (patterns or "").split(",")):
+        matching = {name for name in names if name == pattern or fnmatchcase(name, pattern)}
+        if not matching and not missing:
+            raise InputError(f"no column is called {pattern}, which {option(setting)} names; {all_columns(names)}")
+        named |= matching
+    return named
+
+
+def short(name: str) -> str:
+    """The name of a column as a sentence has it."""
+    return name if len(name) <= LONGEST_SHOWN else f"{name[: LONGEST_SHOWN - 3]}..."
+
+
+def all_columns(names: list[str]) -> str:
+    return f"the columns are {some_of(names)}"
+
+
+def chosen_categories(options: Mapping, names: list[str]) -> tuple[str, bool]:
+    """(the patterns of the columns that are categories, whether other columns may be) of the setting."""
+    listed = options["categorical"].split(",")
+    auto = "auto" in listed and "auto" not in names
+    return ",".join(name for name in listed if name != "auto" or not auto), auto
+
+
+def columns_before(options: Mapping) -> list[str]:
+    """The columns that the first rows had features of, where they have names, as far as they are known."""
+    kinds = options.get(KINDS)
+    if kinds is None or options.get("header") == "no":
+        return []
+    named = ",".join(filter(None, (options["numeric"], options["categorical"]))).split(",")
+    named = [name for name in named if name not in ("", "auto", options["label"]) and not re.search(r"[*?[]", name)]
+    return list(dict.fromkeys((*chain(*(kinds.get(kind, ()) for kind in KIND_WORDS)), *named)))
+
+
+def some_of(names: list[str]) -> str:
+    return f"{', '.join(map(short, names[:SHOWN]))}{', ...' if len(names) > SHOWN else ''}"
+
+
+def has_header(names: list[str], options: Mapping) -> bool:
+    """Whether a first line of these cells has the columns' names, where nobody says; InputError where it is unclear."""
+    label = options["label"]
+    numbers = [name for name in names if NUMBER.fullmatch(name)]
+    if not label.isdecimal() or not numbers:
+        return True  # a label that it lacks is said elsewhere
+    if label not in names or len(set(names)) < len(names):  # which names are not
+        return False
+    if names in ([str(k) for k in range(len(names))], [str(k + 1) for k in range(len(names))]):
+        return True
+    raise InputError(
+        f"it is unclear whether the first line, in which a cell is {label}, has the columns' names; say "
+        f"{option('header', 'yes')} or {option('header', 'no')}"
+    )
+
+
+def names_of_text(cells: list[str], options: Mapping, labelled: bool) -> list[str]:
+    """The names of the columns of a file of text in whose first line these cells stand."""
+    if options["header"] != "no":
+        return cells
+    n, before = len(cells), options[COLUMNS]
+    shorter = not labelled and n + 1 == before
+    if options.get(KINDS) is not None and before is not None and n != before and not shorter:
+        raise InputError(f"the line has {n:,} cells, but the rows before, which have no header either, {before:,}")
+    return [str(k + 1) for k in range(n + shorter) if not (shorter and str(k + 1) == options["label"])]
+
+
+def columns_of(names: list[str], types: Mapping, options: Mapping, labelled: bool, hint: str = "") -> TableColumns:
+    """The columns of a table; types: of Parquet and Arrow by name, none of text; hint: what else a table without the
+    labels' column may be.  InputError where one is not there, or is not as it was in the rows before."""
+    label, kinds, kept = options["label"], options.get(KINDS), named_by(options.get(KEEP), names, "keep")
+    if labelled and label not in names:
+        meant = nearest(label, names)
+        raise InputError(
+            f"no column is called {label}; name that of the labels by {option('label')}{hint}; {all_columns(names)}"
+            f"{f'; did you mean {meant}?' if meant else ''}"
+        )
+    again = next((name for name, n in Counter(names).items() if n > 1 and name), None)
+    if again is not None:
+        raise InputError(f"the column {again} is there twice; rename one")
+    own = [name for name in names if name in kept]
+    if options.get("text") is not None:
+        return replace(text_columns(names, options, types), kept=own)
+    calendar = calendar_columns(types, label, options)
+    for name, (of, part) in calendar.items():
+        if name in types:
+            raise InputError(f"the column {name} is named as what is made of the column {of}; rename one")
+        types = {**types, name: pa.float64() if part == "years" else pa.string()}
+    names = [*names, *calendar]
+    others = [name for name in names if name != label]
+    patterns, auto = chosen_categories(options, names)
+    # labels are of a kind, too, but only where they are named themselves, not by a pattern; and of rows that are read
+    # as earlier ones were, columns may be missing
+    categories, numeric, left_out = (
+        named_by(listed, names if label in listed.split(",") else others, setting, not labelled or kinds is not None)
+        for listed, setting in (
+            (patterns, "categorical"), (options.get("numeric") or "", "numeric"), (options["ignore"] or "", "ignore")
+        )
+    )  # fmt: skip
+    if both := categories & numeric:
+        settings = f"{option('numeric')} and {option('categorical')}"
+        raise InputError(f"{settings} both name the column {min(both)}; leave one out")
+    words = True if label in categories else False if label in numeric else options.get(WORDS)
+    check_label(label, types.get(label), words)
+    before = {name: kind for kind in KIND_WORDS for name in (kinds or {}).get(kind, ())}
+    numeric = {name for name in numeric if name not in types or is_word(types[name])}
+    unnamed = [name for name in names if not name or INDEX.fullmatch(name)]
+    left_out |= {*unnamed}
+    for name in others:
+        if name not in left_out and name not in numeric:
+            require_kind(name, types.get(name), before.get(name), name in categories)
+    left_out |= {of for of, _ in calendar.values()}
+    decided = (categories | numeric if auto else set(names)) | before.keys()
+    categories |= {name for name, kind in before.items() if kind == "categorical"} - numeric
+    notes = {}
+    if unnamed:
+        notes["columns without a name, which were left out"] = len(unnamed), 0, min(unnamed)
+    if kinds is not None:
+        known, now = columns_before(options), set(names)
+        if not labelled and known and now.isdisjoint(known):
+            raise InputError(
+                f"the table has none of the columns that the model was trained on ({some_of(known)}); "
+                f"{all_columns(names)}; are its separators others?"
+            )
+        if missing := [name for name in known if name not in now]:
+            what = "columns that the rows before had and the table lacks, taken as empty"
+            notes[what] = len(missing), 0, some_of(missing)
+        there = decided | left_out
+        if new := [name for name in others if name not in there and not labelled]:
+            notes["columns that the rows before did not have, which were left out"] = len(new), 0, some_of(new)
+            left_out |= set(new)
+    roles = {
+        name: Role.NUMBER if name in numeric else role_of(types.get(name), name in categories)
+        for name in others
+        if name not in left_out
+    }
+    refused = [name for name, role in roles.items() if role is None]
+    if labelled and refused:
+        one, shown = len(refused) == 1, ", ".join(f"{name} of the type {types[name]}" for name in refused)
+        raise InputError(
+            f"the column{'' if one else 's'} {shown} make{'s' if one else ''} no features; leave "
+            f"{'it' if one else 'them'} out by {added('ignore', options, *refused)}"
+        )
+    if labelled and not roles:
+        raise InputError(f"no column is left to make features of; {all_columns(names)}")
+    every = np.array([Role.LABEL if name == label else roles.get(name) or Role.LEFT_OUT for name in names])
+    known_ones = np.array([name in decided for name in names], bool)
+    return TableColumns(names, every, known_ones, types, notes, words, kept=own, calendar=calendar)
+
+
+def text_columns(names: list[str], options: Mapping, types: Mapping = {}) -> TableColumns:
+    """The columns of a table of texts (types: of Parquet and Arrow); InputError where one is not there."""
+    label, texts, words = options["label"], options["text"].split(","), options.get(WORDS)
+    for name in texts:
+        if name not in names or name == label:
+            wrong = "is that of the labels" if name in names else "is not there"
+            raise InputError(f"the column {name}, which {option('text')} names, {wrong}; {all_columns(names)}")
+        if not is_text(value_type(types.get(name, pa.string()))):
+            wrong = f"the column {name}, which {option('text')} names, is of the type {types[name]}; texts are strings"
+            raise InputError(wrong)
+    check_label(label, types.get(label), words)
+    roles = [Role.LABEL if name == label else Role.TEXT if name in texts else Role.LEFT_OUT for name in names]
+    return TableColumns(names, np.array(roles), np.ones(len(names), bool), types, words=words, texts=texts)
+
+
+def check_label(label: str, type_, words: bool | None) -> None:
+    """InputError for labels of a type that makes none, or of another kind than before (None: not known)."""
+    if type_ is None or is_list(type_) or pa.types.is_null(type_) or (is_number(type_) and not words):
+        return
+    if not is_word(type_) or words is False:
+        wanted = "words and whole numbers make such" if words else "they were numbers in the rows before"
+        wanted = "labels are numbers or strings" if words is None else wanted
+        raise InputError(f"the column {label} is of the type {type_}; {wanted}")
+
+
+# what is made of a date or time, by the ending of its column's name: categories, and years since 2000 as a number
+CALENDAR = {
+    "years": lambda column: compute.divide(compute.subtract(days(column), 10_957.0), 365.25),
+    "month": compute.month,
+    "weekday": partial(compute.day_of_week, count_from_zero=False),
+    "hour": compute.hour,
+}
+
+
+def days(column) -> pa.Array:
+    """A column of dates or times as float64 days since 1970."""
+    return column.cast(pa.date32(), safe=False).cast(pa.int32()).cast(pa.float64())
+
+
+def calendar_columns(types: Mapping, label: str, options: Mapping) -> dict[str, tuple[str, str]]:
+    """What is made of the columns of dates that are not left out: name -> (the date's column, of ``CALENDAR``)."""
+    left_out = named_by(options["ignore"], list(types), "ignore", missing=True) | {label}
+    return {
+        f"{name}.{part}": (name, part)
+        for name, type_ in types.items()
+        if name not in left_out and (pa.types.is_date(type_) or pa.types.is_timestamp(type_))
+        for part in CALENDAR
+        if part != "hour" or pa.types.is_timestamp(type_)
+    }
+
+
+def with_calendar(batch: pa.RecordBatch, columns: TableColumns) -> pa.RecordBatch:
+    """A batch with what is made of its dates."""
+    for name, (of, part) in columns.calendar.items():
+        values = CALENDAR[part](batch.column(of))
+        batch = batch.append_column(name, values if part == "years" else values.cast(pa.string()))
+    return batch
+
+
+def is_text(type_) -> bool:
+    return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
+
+
+def is_list(type_) -> bool:
+    return pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_)
+
+
+def is_number(type_) -> bool:
+    t = pa.types
+    return t.is_integer(type_) or t.is_floating(type_) or t.is_boolean(type_) or t.is_decimal(type_)
+
+
+def value_type(type_) -> pa.DataType:
+    return type_.value_type if pa.types.is_dictionary(type_) else type_
+
+
+def is_word(type_) -> bool:
+    """Whether values are words, or whole numbers, which are written in one way."""
+    return is_text(value_type(type_)) or pa.types.is_integer(value_type(type_))
+
+
+def kind_of(type_) -> str:
+    """What the recipe keeps of a column of this type, 'nothing' or 'other' where it keeps nothing."""
+    if pa.types.is_null(type_):
+        return "nothing"
+    if pa.types.is_nested(type_):
+        return "lists"
+    return "numeric" if is_number(type_) else "categorical" if is_word(type_) else "other"
+
+
+def role_of(type_, category: bool) -> int | None:
+    """The role of a column of this type (None: cells of text); None where it makes no features."""
+    t = pa.types
+    if type_ is None:
+        return Role.WORD if category else Role.NUMBER
+    if t.is_null(type_):
+        return Role.LEFT_OUT
+    if t.is_map(type_):
+        return Role.MAP if is_text(type_.key_type) and is_number(type_.item_type) else None
+    if is_list(type_):
+        item = type_.value_type
+        if is_number(item) and not category:
+            return Role.VECTOR
+        return Role.BAG if is_text(item) or t.is_integer(item) else None
+    if is_number(type_) and not category:
+        return Role.NUMBER
+    return Role.WORD if is_word(type_) else None
+
+
+def require_kind(name: str, type_, before: str | None, category: bool) -> None:
+    """InputError for a column of another kind than before, or for categories that text writes in several ways."""
+    if type_ is None:
+        if before == "lists":
+            wrong = f"the column {name} had lists or maps in the rows before, which text has not; write Parquet"
+            raise InputError(wrong)
+        return
+    now = kind_of(type_)
+    if before is not None and now not in (before, "nothing") and not (before == "categorical" and is_word(type_)):
+        raise InputError(
+            f"the column {name} is of the type {type_}, and had {KIND_WORDS[before]} in the rows before; write it as "
+            "those have it"
+        )
+    if category and now == "numeric" and not pa.types.is_integer(type_):
+        raise InputError(
+            f"the column {name} of the type {type_} makes no categories, as its values may be written in several "
+            f"ways; write words, or do not name it by {option('categorical')}"
+        )
+
+
+def kinds_of_types(columns: TableColumns) -> dict:
+    """What the columns have, by their types, as the recipe keeps it."""
+    kinds: dict = {kind: [] for kind in KIND_WORDS} | {"mixed": {}}
+    for name, role in zip(columns.names, columns.roles.tolist(), strict=True):
+        if role not in (Role.LABEL, Role.LEFT_OUT, Role.TEXT):
+            kind = {Role.WORD: "categorical", Role.NUMBER: "numeric"}.get(role) or kind_of(columns.types[name])
+            kinds[kind].append(name)
+    return kinds
+
+
+def hint_of(cells: list[str], options: Mapping) -> str:
+    """Another meaning of the file, as a hint where the labels' column is missing."""
+    if options["header"] == "no":
+        return ""
+    if len(cells) == 1:
+        counts = {other: cells[0].count(other) for other in SEPARATORS}
+        other = max(counts, key=counts.__getitem__)
+        if counts[other]:
+            word = next(word for word, mark in DELIMITERS.items() if mark == other)
+            return f", or its cells stand between {SEPARATORS[other]} ({option('delimiter', word)})"
+    hint = f", or the file has no header ({option('header', 'no')})"
+    documents = len(cells) == 2 and " " in cells[1]
+    return f"{hint}, or these are documents ({option('format', 'documents')})" if documents else hint
+
+
+def own_values(counts: Mapping[str, tuple[int, int]]) -> dict:
+    """The columns whose first rows nearly each have a value of their own, by (different values, values) of each."""
+    own = {name: [n, rows] for name, (n, rows) in counts.items() if rows >= OWN_ROWS and n >= OWN_SHARE * rows}
+    return {"own": own} if own else {}
+
+
+def columns_line(options: Mapping) -> str:
+    """What was decided of the columns, in a line; '' where nothing was."""
+    kinds, parts = options.get(KINDS) or {}, []
+    for kind, what in (("numeric", "numbers"), ("categorical", "categories"), ("lists", "lists")):
+        if names := kinds.get(kind):
+            listed = ", ".join(short(name) for name in names[:FEW]) + (", ..." if len(names) > FEW else "")
+            parts.append(f"{len(names):,} of {what} ({listed})")
+    return f"columns: {'; '.join(parts)}" if parts else ""
+
+
+def remarks(options: Mapping) -> list[str]:
+    """Sentences on columns that are categories, although they look like numbers, or have a value a row."""
+    kinds = options.get(KINDS) or {}
+    mixed, own = kinds.get("mixed", {}), kinds.get("own", {})
+    sentences = []
+    for name, (others, cells, line, token) in list(mixed.items())[:SHOWN]:
+        comma = COMMA_NUMBER.fullmatch(token[1:-1].encode()) is not None
+        cure = f"say {option('decimal', ',')}" if comma else "leave those empty or mend them"
+        sentences.append(
+            f"the column {name} was taken as categories, since {others:,} of its first {cells:,} cells "
+            f"{'is' if others == 1 else 'are'} no number{'' if others == 1 else 's'} (the first, {token}, in line "
+            f"{line:,}); if they are to be numbers, {cure}"
+        )
+    if len(mixed) > SHOWN:
+        sentences.append(f"so were {len(mixed) - SHOWN:,} other columns")
+    if own:
+        shown = [f"{short(name)}: {n:,} values in {rows:,} rows" for name, (n, rows) in list(own.items())[:FEW]]
+        more = "; ..." if len(own) > FEW else ""
+        sentences.append(
+            f"nearly each of the first rows has a category of its own ({'; '.join(shown)}{more}), of which nothing is "
+            f"learned for other rows; leave {'it' if len(own) == 1 else 'them'} out by "
+            f"{added('ignore', options, *own)}?"
+        )
+    return sentences
+
+
+PLAIN = Dialect(ord(","), NO_QUOTE)  # of strings that are numbers
+TOO_LONG = "the squares of the row's values add up to more than float64 holds; scale the columns"
+WHOLE = 1 << 30  # bytes of a block of text, above those of a piece
+BLANKS = b" \t\r"
+NO_ENTRIES = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)  # as of ``list_entries``
+POOL = pa.system_memory_pool()  # the others keep some 30 MB of what was given back
+
+
+class TableRows(NamedTuple):
+    """Some rows of a table.  batch: their columns by name, of text as bytes; begins: they are the first of a file;
+    kept: the columns wanted beside them; lines (n,): the record of each, None where each is one, n_records: how many
+    there are; fault: (record, sentence) of the one after them that is none; open_quote: as of ``RowBatch``."""
+
+    columns: TableColumns
+    batch: pa.RecordBatch
+    begins: bool = False
+    kept: pa.RecordBatch | None = None
+    lines: np.ndarray | None = None
+    n_records: int | None = None
+    fault: tuple[int, str] | None = None
+    open_quote: int = -1
+
+
+class TableReader:
+    """Rows of tables of every form, as of ``Reader``.  expansion: bytes for a byte of text of columns, with ``besides``
+    for one of texts alone; dialect: of what numbers in strings look like."""
+
+    def __init__(self, reading: ReaderOptions, options: Mapping, expansion: int, besides: int, dialect=PLAIN):
+        self.reading, self.options, self.dialect = reading, options, dialect
+        self.ngrams = None if options.get("text") is None else NgramFeatures(reading.recipe, reading.named)
+        self.expansion = expansion if self.ngrams is None else besides + self.ngrams.expansion
+
+    def taken(self, piece) -> TableRows:
+        """The rows of a piece, as they were read."""
+        return piece.payload
+
+    def parse(self, piece, buffer: ParseBuffer | None = None) -> RowBatch:
+        rows = self.taken(piece)
+        columns, batch, kept, fault, open_quote = rows.columns, rows.batch, rows.kept, rows.fault, rows.open_quote
+        buffer = ParseBuffer() if buffer is None else buffer
+        lines = np.arange(len(batch)) if rows.lines is None else rows.lines
+        with damage_named(shown_name(piece.source.name)):
+            while True:
+                try:
+                    labels = self._labels(columns, batch)
+                    made, notes = self._rows(columns, batch, lines, buffer)
+                    break
+                except RowError as wrong:  # it, and what is counted, are of the rows before it
+                    fault, open_quote = (int(lines[wrong.row]), str(wrong)), -1
+                    batch = batch.slice(0, wrong.row)
+        n = len(batch)
+        n_records = len(rows.batch) if rows.n_records is None else rows.n_records
+        origin = Origin(piece.source, piece.fraction, fault[0] if fault else n_records, lines[:n])
+        return RowBatch(
+            labels, made.indptr, made.ids, made.values, origin, names=made.names, fault=fault, open_quote=open_quote,
+            largest=made.largest, notes=(columns.notes if rows.begins else {}) | notes,
+            kept=None if kept is None else kept.slice(0, n),
+        )  # fmt: skip
+
+    def _labels(self, columns: TableColumns, batch: pa.RecordBatch) -> np.ndarray | list | CodedLabels:
+        label, words = columns.label, columns.words
+        if label is None or pa.types.is_null(batch.column(label).type):
+            return [None] * len(batch) if words else np.full(len(batch), np.nan)
+        column, cure = batch.column(label), ""
+        if self.reading.offers and "categorical" in self.options:
+            cure = words_by(self.options)
+        if is_list(column.type):
+            return [None if labels is None else tuple(labels) for labels in column.to_pylist()]
+        if is_number(column.type) and not words:
+            numbers = floats(column).astype(np.float64) + 0.0  # -0 is 0
+        elif pa.types.is_binary(column.type) and not words:
+            dialect = self.dialect._replace(comma=False)
+            found, looks = numbers_in(cells_of([column], len(column)), dialect, np.zeros(1, bool))
+            numbers = found[0] + 0.0
+            wrong = [int(looks[0, 2])] * int(looks[0, 1] > 0) + np.flatnonzero(np.isinf(numbers))[:1].tolist()
+            if wrong:
+                raise RowError(min(wrong), sentence_of(self._token(column, min(wrong)), False, cure))
+        else:
+            # whatever is in a column that is named is a word
+            named = label in self.options.get("categorical", "").split(",")
+
+            def word(value: str | bytes | int) -> str | None:
+                if not isinstance(value, bytes):
+                    return str(value).strip()
+                token = token_in(value, self.dialect.quote)
+                return token.decode() if token and (named or token.lower() not in MISSING) else None
+
+            return coded_labels(column, word)
+        merged = inexact(numbers, lambda row: self._token(column, row), cure)
+        if merged is not None:
+            raise RowError(*merged)
+        return numbers
+
+    def _rows(self, columns: TableColumns, batch: pa.RecordBatch, lines: np.ndarray, buffer: ParseBuffer) -> tuple:
+        """(rows, notes on their cells)"""
+        if self.ngrams is not None:
+            texts = [batch.column(name) for name in columns.texts]
+            return rows_of_texts(self.ngrams, texts, len(batch), buffer), {}
+        numbers, named = self._numbers(columns, batch, buffer), self.reading.named
+        rows, missing = self._made(columns, batch, numbers, buffer, named)
+        if rows.code != FINE:
+            row, sentence = len(rows.indptr) - 1, TOO_LONG
+            if rows.code != BIG_NORM:
+                own = np.ascontiguousarray(numbers[:, row : row + 1])
+                name = self._made(columns, batch.slice(row, 1), own, ParseBuffer(), True)[0].name
+                sentence = self._sentence(rows.code, name, text=not columns.types)
+            raise RowError(row, sentence)
+        notes = {}
+        for j, (n, row) in zip(columns.categories, missing.tolist(), strict=True):
+            if n and self.reading.offers:
+                name = columns.names[j]
+                what = f"cells of the column {name} that say na, n/a, nan or null, and were taken for missing"
+                notes[what] = n, int(lines[row]), quoted(self._token(batch.column(name), row))
+        return rows, notes
+
+    def _numbers(self, columns: TableColumns, batch: pa.RecordBatch, buffer: ParseBuffer) -> np.ndarray:
+        """The columns of numbers (k, n), nan where there is none."""
+        k, n = len(columns.numbers), len(batch)
+        numbers = buffer.take("numbers", k * n, np.float64).reshape(k, n)
+        texts, cells = [], []
+        for row, j in enumerate(columns.numbers):
+            column = batch.column(columns.names[j])
+            if pa.types.is_binary(column.type) or is_text(value_type(column.type)):
+                texts.append(row)
+                cells.append(column)
+            else:
+                numbers[row] = floats(column)
+        if texts:
+            if columns.types:
+                cells = [as_words(column).cast(pa.large_binary()) for column in cells]
+            into = numbers if len(texts) == k else np.empty((len(texts), n))
+            logarithms = columns.roles[np.array(columns.numbers)[texts]] == Role.LOGARITHM
+            _, looks = numbers_in(cells_of(cells, n), self.dialect, logarithms, into)
+            wrong = np.flatnonzero(looks[:, 1])
+            if len(wrong):
+                first = int(wrong[np.argmin(looks[wrong, 2])])
+                name, row = columns.names[columns.numbers[texts[first]]], int(looks[first, 2])
+                token = quoted(self._token(batch.column(name), row)[:40])
+                raise RowError(row, f"column {name}: {token} is not a number; mend it{self._category(name)}")
+            if into is not numbers:
+                numbers[texts] = into
+        return numbers
+
+    def _made(
+        self, columns: TableColumns, batch: pa.RecordBatch, numbers: np.ndarray, buffer: ParseBuffer, named: bool
+    ) -> tuple[Rows, np.ndarray]:
+        """(rows, what ``cell_words`` says of missing cells of text)"""
+        maker, n = RowMaker(columns, self.reading, buffer, named), len(batch)
+        words = [batch.column(columns.names[j]) for j in columns.categories]
+        if columns.types:
+            codes, missing = np.empty((len(words), n), np.int32), np.zeros((len(words), 2), np.int64)
+            for row, column, j in zip(codes, words, columns.categories, strict=True):
+                row[:] = coded(maker, column, j)
+        else:
+            codes, missing = maker.codes_of(cells_of(words, n), columns.categories, self.dialect)
+        entries = [NO_ENTRIES, *(list_entries(maker, batch.column(columns.names[j]), j) for j in columns.lists)]
+        rows, own, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+        order = np.argsort(rows, kind="stable")
+        ends = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
+        return maker.rows(n, numbers, codes, ends, own[order], values[order]), missing
+
+    def _token(self, column: pa.Array, row: int) -> bytes:
+        """What a cell says."""
+        value = column[row].as_py()
+        return token_in(value, self.dialect.quote) if isinstance(value, bytes) else str(value).encode()
+
+    def _sentence(self, code: int, name: str, text: bool) -> str:
+        """What is wrong with the value of a feature; text: it was in text, where a large number may be a category."""
+        if code == DUPLICATE:
+            return self.reading.twice(name)
+        if code == NOT_FINITE and not text:
+            return f"the value of {name} is not a finite number; leave it out or give it one"
+        return self.reading.too_large(f"column {name}") + self._category(name) if text else self.reading.too_large(name)
+
+    def _category(self, name: str) -> str:
+        """The cure for a cell that does not fit its column, where the caller can choose."""
+        if not (self.reading.offers and "categorical" in self.options):
+            return ""
+        return f", or name the column by {added('categorical', self.options, name)}"
+
+
+def words_by(options: Mapping) -> str:
+    """The setting that takes labels as words, for a sentence."""
+    return f"say {added('categorical', options, options['label'])}, which takes labels as words"
+
+
+class RowMaker:
+    """Makes the rows of some columns; named: with names.  Its memory is the buffer's, where there is one."""
+
+    def __init__(self, columns: TableColumns, reading: ReaderOptions, buffer: ParseBuffer, named: bool):
+        self.columns, self.reading, self.buffer, self.named = columns, reading, buffer, named
+        self.n_words = m = len(columns.ids)
+        self.filled = len(columns.prefixes)
+        self.recent = np.zeros(RECENT, np.int64)
+        self.words = Words(*(np.empty(0, kind) for kind in (np.int64, np.int64, np.int64, np.uint8)))
+        self._make_room(max(1, m), self.filled)
+        self.words.ids[:m] = columns.ids
+        self.words.names[: self.filled] = columns.prefixes
+        if m and named:
+            spans = np.array([columns.spans[j] for j in columns.numbers])
+            self.words.firsts[:m], self.words.lasts[:m] = spans[:, 0], spans[:, 1] - 1
+
+    def _make_room(self, n_words: int, n_bytes: int) -> None:
+        """For so many words in all, whose names take so many bytes."""
+        sizes = n_words, n_words * self.named, n_words * self.named, n_bytes
+        for name, old, size in zip(Words._fields, self.words, sizes, strict=True):
+            if len(old) < size:
+                new = self.buffer.take(f"words' {name}", max(size, 2 * len(old)), old.dtype.type)
+                new[: len(old)] = old
+                self.words = self.words._replace(**{name: new})
+
+    def codes_of(self, cells: Cells, columns: list[int], text: Dialect | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """(numbers of the words (c, n) of the cells of these columns, what ``cell_words`` says of missing ones); text:
+        of cells of text, where words may say that one is missing."""
+        c, n = cells.k, cells.n
+        spans = np.array([self.columns.spans[j] for j in columns], np.int64).reshape(c, 2)
+        n_bytes = (len(cells.text) + n * int(np.diff(spans).sum())) if self.named else 0
+        self._make_room(self.n_words + c * n, self.filled + n_bytes)
+        codes, looks = np.empty((c, n), np.int32), np.zeros((c, 2), np.int64)
+        seeds = np.array([self.columns.seeds[j] for j in columns], np.uint64)
+        self.n_words, self.filled = kernels.cell_words(
+            cells.text, cells.ends, text is not None, text.quote if text else NO_QUOTE, seeds, spans, self.named,
+            self.words, self.n_words, self.filled, self.recent, codes, looks,
+        )  # fmt: skip
+        return codes, looks
+
+    def codes_of_names(self, names: list[str]) -> int:
+        """The first of the numbers of these features of numbers."""
+        first, encoded = self.n_words, [name.encode() for name in names]
+        self._make_room(first + len(names), self.filled + sum(map(len, encoded)))
+        for k, (name, own) in enumerate(zip(names, encoded, strict=True), first):
+            self.words.ids[k] = number_id(name)
+            if self.named:
+                self.words.firsts[k] = self.filled
+                self.words.names[self.filled : self.filled + len(own)] = np.frombuffer(own, np.uint8)
+                self.filled = self.words.lasts[k] = self.filled + len(own)
+        self.n_words += len(names)
+        return first
+
+    def rows(self, n: int, numbers: np.ndarray, codes: np.ndarray, *more: np.ndarray) -> Rows:
+        """The rows, up to the first that is at fault; more: as of ``columns_to_rows``."""
+        recipe, take = self.reading.recipe, self.buffer.take
+        most = n * len(self.columns.order) + len(more[1]) + 1
+        indptr = take("indptr", n + 1, np.int64)
+        ids, values = take("ids", most, np.int64), take("values", most, np.float64)
+        entries = take("words of entries", most if self.named else 0, np.int64)
+        rows, code, entry, largest = kernels.columns_to_rows(
+            self.columns.order, numbers, codes, *more, self.words.ids,
+            recipe.sums, recipe.l2, recipe.single, indptr, ids, values, entries,
+        )  # fmt: skip
+        nnz = int(indptr[rows])
+        name, names, (_, firsts, lasts, text) = "", None, self.words
+        if self.named:
+            if code not in (FINE, BIG_NORM):
+                name = text[firsts[entries[entry]] : lasts[entries[entry]]].tobytes().decode()
+            of_names, gathered = entries[:nnz], self.buffer.gathered
+            firsts, lasts = gathered("first of names", firsts, of_names), gathered("last of names", lasts, of_names)
+            names = text[: self.filled], firsts, lasts
+        return Rows(indptr[: rows + 1], ids[:nnz], values[:nnz], names, largest, code, name)
+
+
+class Cells(NamedTuple):
+    """Cells of k columns of n rows: that of row r in column j is ``text[ends[j n + r]:ends[j n + r + 1]]``."""
+
+    text: np.ndarray
+    ends: np.ndarray
+    k: int
+    n: int
+
+
+def numbers_in(
+    cells: Cells, dialect: Dialect, logarithms: np.ndarray, values: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(numbers (k, n) of the cells, what ``cell_numbers`` says of them)"""
+    k, n = cells.k, cells.n
+    values = np.empty((k, n)) if values is None else values
+    looks = np.empty((k, 3), np.int64)
+    kernels.cell_numbers(cells.text, cells.ends, dialect.comma, dialect.quote, logarithms, values, looks)
+    return values, looks
+
+
+def token_in(cell: bytes, quote: int) -> bytes:
+    """What a cell has, as ``bounds_of`` finds it."""
+    token = cell.strip(BLANKS)
+    quoted_late = len(token) > 1 and token[0] == token[-1] == quote and cell[0] != quote
+    return token[1:-1] if quoted_late else token
+
+
+def coded_labels(column: pa.Array, label_of: Callable[[Any], Any]) -> CodedLabels:
+    """The labels that a column (n,) of strings or bytes has; label_of(value): that of one of its values.  RowError
+    where it raises InputError, for the first row of that value."""
+    column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    values, codes = column.dictionary.to_pylist(), indices_of(column)
+    labels = []
+    for code, value in enumerate(values):
+        try:
+            labels.append(None if value is None else label_of(value))
+        except InputError as error:
+            raise RowError(int(np.argmax(codes == code)), str(error)) from None
+    of_value = CodedLabels.of(labels)
+    return CodedLabels(np.append(of_value.codes, np.int32(-1))[codes], of_value.distinct)
+
+
+def coded(maker: RowMaker, column, j: int) -> np.ndarray:
+    """The numbers of the words (n,) of a column, -1 where there is none."""
+    if pa.types.is_dictionary(column.type) and len(column.dictionary) <= len(column):
+        return np.append(coded(maker, column.dictionary, j), np.int32(-1))[indices_of(column)]
+    return maker.codes_of(cells_of([as_words(column)], len(column)), [j])[0][0]
+
+
+def indices_of(column: pa.DictionaryArray) -> np.ndarray:
+    """Positions (n,) in a column's dictionary, its length where there is none."""
+    return numbers_of(without_nulls(column.indices.cast(pa.int64(), safe=False), len(column.dictionary)))
+
+
+def as_words(column) -> pa.Array:
+    """A column of words or whole numbers as strings without nulls."""
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    column = column if pa.types.is_string(column.type) else column.cast(pa.large_string())
+    return without_nulls(column, b"")
+
+
+def list_entries(maker: RowMaker, column, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(rows, numbers of words, values) of the items of a column of lists or maps."""
+    role = maker.columns.roles[j]
+    rows, items = items_of(column)
+    if role == Role.MAP:
+        keys, values = items
+        return rows, coded(maker, keys, j), floats(values).astype(np.float64)
+    if role == Role.BAG:
+        return rows, coded(maker, items, j), np.ones(len(rows))
+    lengths = np.bincount(rows, minlength=len(column))
+    values = floats(items).astype(np.float64)
+    first = maker.codes_of_names([f"{maker.columns.names[j]}[{k}]" for k in range(int(lengths.max(initial=0)))])
+    return rows, first + np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths), values
+
+
+def items_of(column) -> tuple:
+    """(row of each item, items, of a map (keys, values)) of a column of lists or maps."""
+    n = len(column)
+    if pa.types.is_map(column.type):
+        ends = numbers_of(column.offsets)
+        first, last = int(ends[0]), int(ends[-1])
+        rows = np.repeat(np.arange(n), np.diff(ends))
+        keys, values = column.keys.slice(first, last - first), column.items.slice(first, last - first)
+        if column.null_count:  # what is null may have items
+            known = array_of(numbers_of(column.is_valid())[rows]).cast(pa.bool_())
+            rows, keys, values = rows[numbers_of(known) > 0], keys.filter(known), values.filter(known)
+        return rows, (keys, values)
+    lengths = numbers_of(without_nulls(compute.list_value_length(column), 0)).astype(np.int64)
+    return np.repeat(np.arange(n), lengths), column.flatten()
+
+
+def floats(column) -> np.ndarray:
+    """A column of numbers as an array (n,), nan where there is none."""
+    if not pa.types.is_integer(column.type) and not pa.types.is_floating(column.type):
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_decimal(column.type):  # whose own cast is not the nearest float64
+            column = column.cast(pa.string())
+        column = column.cast(pa.float64())
+    if column.null_count:
+        column = without_nulls(column.cast(pa.float64(), safe=False), math.nan)
+    return numbers_of(column)
+
+
+def tokens_at(text: np.ndarray, spans: np.ndarray) -> pa.Array:
+    """The column (n,) of bytes ``text[spans[r, 0]:spans[r, 1]]``, each of which begins after the one before."""
+    if not len(spans):
+        return pa.nulls(0, pa.large_binary())
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(spans)), pa.py_buffer(text)]
+    tokens_and_gaps = pa.Array.from_buffers(pa.large_binary(), 2 * len(spans) - 1, buffers)
+    return tokens_and_gaps.take(array_of(np.arange(0, len(tokens_and_gaps), 2)))
+
+
+def rows_of_texts(ngrams: NgramFeatures, columns: list, n: int, buffer: ParseBuffer) -> Rows:
+    """Of columns of texts (n,), joined by a space."""
+    if len(columns) > 1:
+        kind = pa.large_binary() if pa.types.is_binary(columns[0].type) else pa.large_string()
+        space, nothing = strings([b" "]).cast(kind)[0], {"null_handling": "replace", "null_replacement": ""}
+        columns = [compute.binary_join_element_wise(*(column.cast(kind) for column in columns), space, **nothing)]
+    cells = cells_of([without_nulls(column, b"") for column in columns], n)
+    spans = np.stack((cells.ends[:-1], cells.ends[1:]), axis=1)
+    most = int(ngrams.entries * (cells.ends[-1] - cells.ends[0] + n)) + 1
+    take = buffer.take
+    indptr, ids, values = take("indptr", n + 1, np.int64), take("ids", most, np.int64), take("values", most, np.float64)
+    return ngrams.rows(cells.text, spans, indptr, ids, values)
+
+
+def cells_of(arrays: list, n: int) -> Cells:
+    """The cells of columns of text (n,), all of one type, without nulls."""
+    type_ = arrays[0].type if arrays else pa.binary()
+    # not of a list, for which Arrow imports pandas
+    ends = pa.py_buffer(np.array([0, SPARE], np.int32))
+    around = pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(bytes(SPARE))]).cast(type_)
+    joined = pa.concat_arrays([around, *arrays, around])
+    _, ends, text = joined.buffers()
+    large = pa.types.is_large_string(type_) or pa.types.is_large_binary(type_)
+    ends = np.frombuffer(ends, np.int64 if large else np.int32, len(joined) + 1)
+    return Cells(np.frombuffer(text, np.uint8), ends[1:-1].astype(np.int64), len(arrays), n)
+
+
+def strings(values: list[bytes | None]) -> pa.Array:
+    """An array of strings of their bytes (Arrow's own way from lists imports pandas)."""
+    ends = np.cumsum([0, *(len(value or b"") for value in values)], dtype=np.int64)
+    known = np.packbits([value is not None for value in values], bitorder="little")
+    buffers = [pa.py_buffer(array) for array in (known, ends, b"".join(value or b"" for value in values))]
+    return pa.Array.from_buffers(pa.large_string(), len(values), buffers)
+
+
+def table_of_texts(texts: Sequence[str], labels: Sequence | None = None) -> pa.Table:
+    """A table of texts in memory, with their labels where there are some; InputError for what is no text."""
+    wrong = next((k for k, text in enumerate(texts) if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise InputError(f"row {wrong}: is {type(texts[wrong]).__name__}, and texts are strings")
+    columns: dict[str, pa.Array] = {"text": strings([text.encode("utf-8", "surrogatepass") for text in texts])}
+    if labels is not None:
+        if len(labels) != len(texts):
+            raise InputError(f"there are {len(texts):,} texts and {len(labels):,} labels; give a label for each")
+        try:
+            columns["label"] = pa.array(labels.tolist() if hasattr(labels, "tolist") else list(labels))
+        except pa.ArrowException as error:
+            raise InputError(f"labels are all numbers, all strings, or all lists of strings ({error})") from None
+    return pa.table(columns)
+
+
+def numbers_of(column: pa.Array) -> np.ndarray:
+    """A column of numbers or booleans (n,) without nulls, which shares its memory (Arrow's own way imports pandas)."""
+    return np.from_dlpack(column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column)
+
+
+def without_nulls(column: pa.Array, value: float | bytes) -> pa.Array:
+    """A column with a value in the place of nulls."""
+    if not column.null_count:
+        return column
+    values = strings([value]) if isinstance(value, bytes) else array_of(np.full(1, value))
+    return column.fill_null(values.cast(column.type)[0])
+
+
+def array_of(numbers: np.ndarray) -> pa.Array:
+    """An array of the same numbers, whose memory it shares, none of them missing."""
+    numbers = np.ascontiguousarray(numbers)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, pa.py_buffer(numbers)])
