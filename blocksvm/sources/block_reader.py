@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,7 @@ class BlockReader:
     """Two arenas and one reading thread (or one arena, where a single block holds everything and stays).
 
     ``request(chunks)`` starts a read into the free arena; ``take(chunks)`` gives the block, waiting for it if need be;
-    a block is valid until the second next request.   ``cost`` is what the
+    a block is valid until the second next request.  A caller who has to wait helps to decode.  ``cost`` is what the
     block taken last has cost, with the seconds that its caller waited.
     """
 
@@ -84,6 +84,8 @@ class BlockReader:
         self.request(chunks, then)
         assert self.pending is not None
         began = time.perf_counter()
+        while not self.pending[1].done() and not self.source.help():
+            wait([self.pending[1]], timeout=0.001)  # the other thread is about to begin
         block = self.pending[1].result()
         # at this moment nothing is being read
         before, self.before = self.before, replace(self.source.cost)

@@ -166,6 +166,11 @@ class Source(ABC):
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
         """The rows of the chunks, one after the other, in the arena's memory (valid until it is filled again)."""
 
+    def help(self) -> bool:
+        """Take part in a ``read_block`` that another thread has under way, where there is work to share; False where
+        that thread has not begun yet."""
+        return True
+
     @abstractmethod
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         """The user's ids of features start..stop-1, int64."""

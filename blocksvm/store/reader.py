@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import weakref
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from queue import SimpleQueue
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Lock
 from typing import Self
 
 import h5py
@@ -84,7 +85,8 @@ def most_bytes(share: int) -> int:
     return max(1, min(UNIT_BYTES, int(UNIT_SHARE * share)))
 
 
-# Threads that decode a block together.  Their buffers take this part of the memory, or what LEAST_DECODERS need.
+# Threads that decode a block together: the one that reads it, one that waits for it and helps, and more of the store's
+# own.  Their buffers take this part of the memory, or what LEAST_DECODERS need.
 LEAST_DECODERS, MOST_DECODERS = 3, 16
 MEMORY_SHARE = 1 / 32
 
@@ -129,8 +131,10 @@ class Store(Source):
         return DiskBytes(self.path, os.dup(self.file.id.get_vfd_handle()))
 
     def _start_decoders(self, most: int) -> None:
-        self.decoders = [Decoder(self) for _ in range(max(1, min(most, n_processors())))]
-        self.pool = ThreadPoolExecutor(len(self.decoders), thread_name_prefix="blocksvm-decoder")
+        self.decoders = [Decoder(self) for _ in range(max(2, min(most, n_processors())))]
+        self.pool = ThreadPoolExecutor(max(1, len(self.decoders) - 2), thread_name_prefix="blocksvm-decoder")
+        self.under_way: tuple | None = None  # what ``_take_part`` takes of the block that is read
+        self.helping = Lock()
 
     def reader(self, labels: Labels | None = None, real: bool = False, packed: bool = False) -> Self:
         """The same rows for another consumer, which shares the file and its tables and nothing else; closed by its
@@ -237,29 +241,38 @@ class Store(Source):
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
         n_rows, sizes = self.chunks.n_rows[chunks], self.sizes[chunks]
         block = self.shape.new_block(arena, int(n_rows.sum()), int(sizes.sum()), self.n_features)
-        free: SimpleQueue[Decoder] = SimpleQueue()
-        for decoder in self.decoders:
-            free.put(decoder)
-
-        def decode(*run) -> None:
-            decoder = free.get()
-            try:
-                decoder.decode(block, *run)
-            finally:
-                free.put(decoder)
-
-        done = [self.pool.submit(decode, *run) for run in self._runs(chunks.tolist(), n_rows, sizes)]
-        wait(done, return_when=FIRST_EXCEPTION)
-        for one in done:
-            one.cancel()
-        wait(done)  # all are done before the arena is used again
-        for one in done:
-            one.result()  # what went wrong first in the order of the runs
+        failed: dict[int, BaseException] = {}
+        work = block, iter(list(enumerate(self._runs(chunks.tolist(), n_rows, sizes)))), failed
+        self.under_way = work
+        others = [self.pool.submit(self._take_part, decoder, *work) for decoder in self.decoders[2:]]
+        self._take_part(self.decoders[0], *work)
+        wait(others)
+        with self.helping:  # all are done before the arena is used again
+            self.under_way = None
+        if failed:
+            raise failed[min(failed)]  # what went wrong first in the order of the runs
         for decoder in self.decoders:
             self.cost += decoder.spent()
         self.cost.blocks += 1
         self.cost.nnz += int(self.chunks.nnz[chunks].sum())
         return block
+
+    def _take_part(self, decoder: Decoder, block: Block, runs: Iterator, failed: dict[int, BaseException]) -> None:
+        """Decode runs, each of which the list's iterator gives to one thread, until none is left or one has failed."""
+        for number, run in runs:
+            try:
+                decoder.decode(block, *run)
+            except BaseException as error:
+                failed[number] = error
+            if failed:
+                break
+
+    def help(self) -> bool:
+        with self.helping:
+            work = self.under_way
+            if work is not None:
+                self._take_part(self.decoders[1], *work)
+        return work is not None
 
     def _runs(self, chunks: list[int], n_rows: np.ndarray, sizes: np.ndarray) -> list[tuple]:
         """(run, row, element, end), as ``Decoder.decode`` takes them: each run knows its position in the block
