@@ -45,9 +45,17 @@ from blocksvm.model.sparse_weights import Kept, WeightsByFeature, kept_in, read_
 from blocksvm.problems.expansion import Expansion, Support
 from blocksvm.sources.matrix import plain_array, rows_to_score
 from blocksvm.store.arrays import read_array, read_factors, read_range, require_length, write_array, write_arrays
-from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import KernelMeta, ModelMeta
-from blocksvm.store.hdf5_files import create_group, damage_named, group, has, open_hdf5, read_meta, write_meta
+from blocksvm.store.hdf5_files import (
+    create_group,
+    create_hdf5,
+    damage_named,
+    group,
+    has,
+    open_hdf5,
+    read_meta,
+    write_meta,
+)
 from blocksvm.store.recipe import Recipe, recipe_of
 
 INT64 = np.dtype(np.int64)

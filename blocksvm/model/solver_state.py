@@ -17,9 +17,17 @@ from blocksvm.files.paths import Location, location
 from blocksvm.solvers.solver import SavedRun
 from blocksvm.sources.source import Source
 from blocksvm.store.arrays import read_pieces, require_length, verify_arrays, write_array
-from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, typed
-from blocksvm.store.hdf5_files import create_group, damage_named, group, is_group, open_hdf5, read_meta, write_meta
+from blocksvm.store.hdf5_files import (
+    create_group,
+    create_hdf5,
+    damage_named,
+    group,
+    is_group,
+    open_hdf5,
+    read_meta,
+    write_meta,
+)
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,7 @@ def read_labels(file: h5py.File, n_labels: int, sets: bool) -> tuple:
 def read_factors(file: h5py.File, n_features: int) -> np.ndarray:
     """Factors (d,) float64 of the features of a store or model, in their order:
     /features/idf; InputError where they are damaged or missing."""
-    factors = read_array(member(file, "features", h5py.Group), "idf", NUMBERS, n_features)
+    factors = read_array(group(file, "features"), "idf", NUMBERS, n_features)
     if not (np.isfinite(factors) & (factors > 0.0)).all():
         raise damaged(file, "features/idf", "holds what is no factor")
     return factors

@@ -1,11 +1,14 @@
-"""Our HDF5 files as wholes: kinds and versions, descriptions, opening with a sentence for every failure."""
+"""Our HDF5 files as wholes: kinds and versions, descriptions, opening with a sentence for every failure, and new ones,
+which HDF5 writes into a ``NewFile``, which sees every error."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import h5py
@@ -14,6 +17,7 @@ from xxhash import xxh3_64_hexdigest
 
 from blocksvm.base.errors import InputError
 from blocksvm.files.input import open_input, system_number
+from blocksvm.files.output import NewFile, take_names
 from blocksvm.files.paths import Location, ObjectUrl, location, require_same
 from blocksvm.store.descriptions import Description, as_json, parse
 
@@ -243,3 +247,56 @@ def read_meta(file: h5py.File) -> Any:
         return parse(text, text_attribute(file, "blocksvm"))
     except DAMAGE as error:
         raise damage(file.filename, error) from error
+
+
+class NewHdf5(h5py.File):
+    """A file that is being written; ``sink`` is what its bytes go to."""
+
+    def __init__(self, sink: NewFile):
+        creation, access = h5py.h5p.create(h5py.h5p.FILE_CREATE), h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+        creation.set_obj_track_times(False)  # equal contents are equal files
+        access.set_libver_bounds(h5py.h5f.LIBVER_V110, h5py.h5f.LIBVER_V110)
+        access.set_fileobj_driver(h5py.h5fd.fileobj_driver, sink)
+        super().__init__(h5py.h5f.create(os.fsencode(sink.partial), h5py.h5f.ACC_TRUNC, creation, access))
+        self.sink = sink
+
+
+@contextmanager
+def create_hdf5(path: Location, kind: str, overwrite: bool = True) -> Iterator[NewHdf5]:
+    """A new HDF5 file of the given kind, under its name only when it is whole; without ``overwrite`` InputError where
+    there is a file of that name by then."""
+    with create_together([path], kind, overwrite) as (file,):
+        yield file
+
+
+@contextmanager
+def create_together(
+    paths: Sequence[Location], kind: str, overwrite: bool = True, temp: Path | None = None
+) -> Iterator[list[NewHdf5]]:
+    """The same of several files, of which none takes its name before all are whole; temp: where objects are made."""
+    sinks: list[NewFile] = []
+    files: list[NewHdf5] = []
+    try:
+        for path in paths:
+            sinks.append(NewFile(path, overwrite, temp))
+            files.append(NewHdf5(sinks[-1]))
+            write_text_attribute(files[-1], "blocksvm", kind)
+            files[-1].attrs["format_version"] = VERSIONS[kind]
+        yield files
+        for file in files:
+            file.close()
+        for sink in sinks:
+            sink.finish()
+        take_names(sinks)
+    except BaseException as error:
+        failed = [sink.error for sink in sinks if sink.error is not None]
+        for sink in sinks:
+            sink.error = sink.error or error  # from now on nothing is written
+        for file in files:
+            with suppress(OSError, RuntimeError, ValueError):
+                file.close()
+        for sink in sinks:
+            sink.discard()
+        if failed and error is not failed[0]:  # HDF5 stumbled over what was not written
+            raise failed[0] from error
+        raise

@@ -6,10 +6,10 @@ import os
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
 from threading import Lock
 from typing import Self
 
-import h5py
 import numpy as np
 
 from blocksvm.base.errors import InputError
@@ -17,12 +17,12 @@ from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, lab
 from blocksvm.base.threads import n_processors
 from blocksvm.files.paths import Location, ObjectUrl, location
 from blocksvm.sources.block import WORD_BYTES, Arena, Block
-from blocksvm.sources.source import ChunkTable, Source, largest_chunk_bytes
+from blocksvm.sources.source import ChunkTable, ReadingCost, Source, largest_chunk_bytes
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE, read_labels, read_names, read_range, read_text, require_length
-from blocksvm.store.decoder import ChunkBytes, Decoder, DiskBytes, Span
+from blocksvm.store.decoder import ChunkBytes, Decoder, Span
 from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW, StepMeta, StoreMeta
-from blocksvm.store.hdf5_files import damage_named, member, open_hdf5, read_meta, read_table
+from blocksvm.store.hdf5_files import damage_named, group, member, open_hdf5, read_meta, read_table
 
 UNITS_WANTED = 800
 UNIT_BYTES = 16_000_000
@@ -30,54 +30,40 @@ UNIT_SHARE = 1 / 6  # of the memory for what is under way
 
 
 class PartTable:
-    """Of a store's file and its tables of PART and of CHUNK records; ValueError where the file's datasets are not those
-    that the tables are of."""
+    """Of a store's file of so many bytes and its tables, PART and CHUNK records; ValueError where the file has not the
+    datasets that they are of, where these do not lie in it, or a part is larger than Blosc makes one."""
 
-    def __init__(self, file, parts: np.ndarray, chunks: np.ndarray, part_words: int, row_dtype: np.dtype):
+    def __init__(self, file, file_bytes: int, records: np.ndarray, chunks: np.ndarray, part_words: int, row_dtype):
         rows, words = member(file, "rows"), member(file, "words")
         if rows.dtype != row_dtype or rows.shape != (int(chunks["n_rows"].sum(dtype=np.int64)),):
             raise ValueError("/rows does not have the rows that the description names")
-        if words.shape != (len(parts) * part_words,) or words.chunks != (part_words,) or words.dtype != np.uint64:
+        if words.shape != (len(records) * part_words,) or words.chunks != (part_words,) or words.dtype != np.uint64:
             raise ValueError("/words does not have the parts that the description names")
-        self.records = parts
-        self.part_words = part_words
-        self.rows_offset: int | None = rows.id.get_offset()
-        self.row_bytes = row_dtype.itemsize
-        self.first_row, self.n_rows, self.first_part, self.n_parts = (
-            chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "first_part", "n_parts")
-        )
-        self.largest_part = int(parts["size"].max(initial=0))
-        self.most_words = int(self.n_parts.max()) * part_words  # of a chunk, with those that fill up its last part
-
-    def check(self, file_bytes: int) -> None:
-        """ValueError where the rows or a part are not in the file, or a part is larger than Blosc makes one."""
-        offsets, sizes = self.records["offset"], self.records["size"].astype(np.uint64)
-        if int(sizes.max()) > self.part_words * WORD_BYTES + codec.HEADER:
+        offsets, sizes = records["offset"], records["size"].astype(np.uint64)
+        if int(sizes.max()) > part_words * WORD_BYTES + codec.HEADER:
             raise ValueError("a part of /words is larger than what it holds")
+        offset, n_bytes = rows.id.get_offset(), rows.shape[0] * row_dtype.itemsize
         if int(offsets.max()) > file_bytes or int((offsets + sizes).max()) > file_bytes:
             raise ValueError("the file is truncated")
-        if self.rows_offset is None or self.rows_offset + int(self.n_rows.sum()) * self.row_bytes > file_bytes:
+        if offset is None or offset + n_bytes > file_bytes:
             raise ValueError("the file is truncated")
+        self.records = records
+        self.first_part, self.n_parts = chunks["first_part"].astype(np.int64), chunks["n_parts"].astype(np.int64)
+        ends = offset + np.append(0, np.cumsum(chunks["n_rows"].astype(np.int64))) * row_dtype.itemsize
+        self.rows: list[Span] = list(pairwise(ends.tolist()))  # where the records of each chunk's rows lie
+        self.largest_part = int(sizes.max())
+        self.most_words = int(self.n_parts.max()) * part_words  # of a chunk, with those that fill up its last part
+        ends_of_parts = np.append(0, np.cumsum(sizes.astype(np.int64)))
+        self.sizes = np.diff(ends) + ends_of_parts[self.first_part + self.n_parts] - ends_of_parts[self.first_part]
 
     def of_chunk(self, chunk: int) -> list[tuple]:
         """The records of a chunk's parts (PART dtype, as tuples of int)."""
         first = int(self.first_part[chunk])
         return self.records[first : first + int(self.n_parts[chunk])].tolist()
 
-    def rows(self, chunk: int) -> Span:
-        """Where the records of a chunk's rows lie."""
-        assert self.rows_offset is not None
-        begin = self.rows_offset + int(self.first_row[chunk]) * self.row_bytes
-        return begin, begin + int(self.n_rows[chunk]) * self.row_bytes
-
     def spans(self, chunk: int) -> list[Span]:
         """Where the bytes of a chunk lie."""
-        return [self.rows(chunk), *((offset, offset + size) for offset, size, _ in self.of_chunk(chunk))]
-
-    def sizes(self) -> np.ndarray:
-        """(n_chunks,) int64: the bytes of each chunk."""
-        parts = np.append(0, np.cumsum(self.records["size"].astype(np.int64)))
-        return self.n_rows * self.row_bytes + parts[self.first_part + self.n_parts] - parts[self.first_part]
+        return [self.rows[chunk], *((offset, offset + size) for offset, size, _ in self.of_chunk(chunk))]
 
 
 def most_bytes(share: int) -> int:
@@ -128,7 +114,7 @@ class Store(Source):
 
             return RemoteBytes(self.path.remote, lambda chunk: self.parts.spans(chunk))
         # the very file that HDF5 has opened
-        return DiskBytes(self.path, os.dup(self.file.id.get_vfd_handle()))
+        return ChunkBytes(self.path, os.dup(self.file.id.get_vfd_handle()))
 
     def _start_decoders(self, most: int) -> None:
         self.decoders = [Decoder(self) for _ in range(max(2, min(most, n_processors())))]
@@ -157,8 +143,7 @@ class Store(Source):
             self.part_words = meta.part_words
             self.row_dtype = WEIGHTED_ROW if meta.weighted else ROW
             check_tables(chunks, meta)
-            self.parts = PartTable(self.file, parts, chunks, self.part_words, self.row_dtype)
-            self.parts.check(self.bytes.size)
+            self.parts = PartTable(self.file, self.bytes.size, parts, chunks, self.part_words, self.row_dtype)
             require_length(self._group("features"), "ids", meta.n_features)
             table = None
             if meta.label_kind != NUMBERS:
@@ -222,12 +207,12 @@ class Store(Source):
         self._start_decoders(most if threads is None else min(threads, most))
 
     def unit_bytes(self, memory: int) -> int | None:
-        return max(1, min(most_bytes(int(MEMORY_SHARE * memory)), int(self.parts.sizes().sum()) // UNITS_WANTED))
+        return max(1, min(most_bytes(int(MEMORY_SHARE * memory)), int(self.parts.sizes.sum()) // UNITS_WANTED))
 
     def units(self, n_bytes: int | None) -> np.ndarray | None:
         if n_bytes is None:
             return None
-        sizes = self.parts.sizes()
+        sizes = self.parts.sizes
         return np.unique((np.cumsum(sizes) - sizes) // n_bytes, return_index=True)[1]
 
     def read_rows(self, chunk: int) -> np.ndarray:
@@ -252,7 +237,8 @@ class Store(Source):
         if failed:
             raise failed[min(failed)]  # what went wrong first in the order of the runs
         for decoder in self.decoders:
-            self.cost += decoder.spent()
+            self.cost += decoder.cost
+            decoder.cost = ReadingCost()
         self.cost.blocks += 1
         self.cost.nnz += int(self.chunks.nnz[chunks].sum())
         return block
@@ -289,7 +275,10 @@ class Store(Source):
         self.bytes.foresee([chunks.tolist() for chunks in blocks])
 
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
-        return not_below_0(self.path, read_range(self._group("features"), "ids", np.dtype(np.int64), start, stop))
+        ids = read_range(self._group("features"), "ids", np.dtype(np.int64), start, stop)
+        if int(ids.min(initial=0)) < 0:
+            raise InputError(f"{self.path}: a feature's id is below 0; the file is damaged, make it again")
+        return ids
 
     def feature_names(self, start: int, stop: int) -> list[str] | None:
         if not self.named:
@@ -305,9 +294,7 @@ class Store(Source):
 
     def feature_texts(self, start: int, stop: int) -> tuple[bytes, np.ndarray] | None:
         """The names of some features as UTF-8, one after the other, and where each begins and the last ends."""
-        if not self.named:
-            return None
-        return read_text(self._group("features"), start, stop)
+        return read_text(self._group("features"), start, stop) if self.named else None
 
     def history(self) -> list[StepMeta]:
         return self.meta.history
@@ -322,7 +309,7 @@ class Store(Source):
 
     def _group(self, name: str):
         with damage_named(self.file):
-            return member(self.file, name, h5py.Group)
+            return group(self.file, name)
 
     def verify(self, progress=None) -> None:
         """Read everything that matters against its checksums; InputError names what is damaged."""
@@ -334,12 +321,6 @@ class Store(Source):
         for start in range(0, self.n_features if self.named else 0, PIECE):
             self.feature_names(start, min(start + PIECE, self.n_features))
         check_ids(self)
-
-
-def not_below_0(path: Location, ids: np.ndarray) -> np.ndarray:
-    if int(ids.min(initial=0)) < 0:
-        raise InputError(f"{path}: a feature's id is below 0; the file is damaged, make it again")
-    return ids
 
 
 def check_ids(store: Store, at_once: int = IDS_AT_ONCE) -> None:
