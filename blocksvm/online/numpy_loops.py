@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from blocksvm.kernels import with_globals
+from blocksvm.kernels.compile import with_globals
 from blocksvm.online import loops
 from blocksvm.online.learner import Learner
 

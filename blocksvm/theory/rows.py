@@ -15,9 +15,8 @@ from blocksvm.kernels.shuffle import windowed_order
 from blocksvm.model.decision_values import decision_pieces
 from blocksvm.online.loops import SetTable
 from blocksvm.sources.block import Block
-from blocksvm.sources.block_reader import blocks_of
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.source import Source
+from blocksvm.sources.source import Source, blocks_of
 from blocksvm.training.partition import order_key
 
 CHUNKS, ROWS = 101, 102  # kinds of orders, in their keys
