@@ -18,16 +18,7 @@ from blocksvm.solvers.solver import SavedRun
 from blocksvm.sources.source import Source
 from blocksvm.store.arrays import read_pieces, require_length, verify_arrays, write_array
 from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, typed
-from blocksvm.store.hdf5_files import (
-    create_group,
-    create_hdf5,
-    damage_named,
-    group,
-    is_group,
-    open_hdf5,
-    read_meta,
-    write_meta,
-)
+from blocksvm.store.hdf5_files import create_hdf5, damage_named, group, is_group, open_hdf5, read_meta, write_meta
 
 
 @dataclass(frozen=True)
@@ -60,9 +51,9 @@ def namespace(name: str, learner: bool) -> str:
 
 def write_state(file, spaces: Mapping[str, Mapping[str, Piecewise]]) -> None:
     """Write {name space: {array: its pieces}}."""
-    state = create_group(file, "state")
+    file.create_group("state")
     for space, arrays in spaces.items():
-        arrays_group = create_group(state, space)
+        arrays_group = file.create_group(f"state/{space}")
         for name, array in arrays.items():
             write_array(arrays_group, name, array.length, array.dtype, array.piece)
 

@@ -46,32 +46,24 @@ def write_arrays(group: h5py.Group, arrays: Mapping[str, np.ndarray]) -> bytes:
     )
 
 
-def opened_array(group, name: str, dtype=None, length: int | None = None) -> h5py.Dataset:
-    """An array, of which nothing is read; InputError where it is missing, of another type or length (None: any), or not
-    stored as we do."""
+def opened_array(group, name: str, dtype=None, length: int | None = None, whole: bool = True) -> h5py.Dataset:
+    """An array, of which nothing is read; InputError where it is missing, of another type or length (None: any), not
+    stored as we do, or not ``whole`` in the file: before memory is taken for it."""
+    sizes: list[int] = []
     try:
         dataset = member(group, name)
         (n,), (chunk,), filters = dataset.shape, dataset.chunks or (0,), dataset.id.get_create_plist()
         used = [filters.get_filter(k)[0] for k in range(filters.get_nfilters())]
         if dtype not in (None, dataset.dtype) or used not in (list(FILTERS), [FILTERS[1]]) or chunk > PIECE:
             raise ValueError("is not stored as expected")
+        if whole and length in (None, n):
+            dataset.id.chunk_iter(lambda info: sizes.append(info.size))
+            if len(sizes) != -(-n // chunk) or max(sizes, default=0) > chunk * dataset.dtype.itemsize + MORE:
+                raise ValueError("claims more than the file has")
     except DAMAGE as error:
         raise damaged(group, name, error) from error
     if length not in (None, n):
         raise damaged(group, name, f"does not have {length} elements")
-    return dataset
-
-
-def _whole(group, name: str, dtype, length: int | None = None) -> h5py.Dataset:
-    """The same, of which the file has all: before memory is taken for it."""
-    dataset, sizes = opened_array(group, name, dtype, length), []
-    (n,), (chunk,) = dataset.shape, dataset.chunks
-    try:
-        dataset.id.chunk_iter(lambda info: sizes.append(info.size))
-        if len(sizes) != -(-n // chunk) or max(sizes, default=0) > chunk * dataset.dtype.itemsize + MORE:
-            raise ValueError("claims more than the file has")
-    except DAMAGE as error:
-        raise damaged(group, name, error) from error
     return dataset
 
 
@@ -85,7 +77,7 @@ def _read(group, name: str, dataset: h5py.Dataset, begin: int, end: int) -> np.n
 
 def read_pieces(group, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
     """(start, piece) for each HDF5 chunk of an array; InputError where it is damaged or missing."""
-    dataset = _whole(group, name, dtype)
+    dataset = opened_array(group, name, dtype)
     (n,), (chunk,) = dataset.shape, dataset.chunks
     for start in range(0, n, chunk):
         yield start, _read(group, name, dataset, start, min(start + chunk, n))
@@ -93,13 +85,13 @@ def read_pieces(group, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
 
 def read_array(group, name: str, dtype, length: int | None) -> np.ndarray:
     """The whole array, which must have ``length`` elements (None: as many as it has)."""
-    dataset = _whole(group, name, dtype, length)
+    dataset = opened_array(group, name, dtype, length)
     return _read(group, name, dataset, 0, len(dataset))
 
 
 def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
     """Elements begin..end-1 of an array, which must have them."""
-    dataset = _whole(group, name, dtype)
+    dataset = opened_array(group, name, dtype)
     if end > len(dataset):
         raise damaged(group, name, f"does not have {end} elements")
     return _read(group, name, dataset, begin, max(begin, end))
@@ -107,7 +99,7 @@ def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
 
 def require_length(group, name: str, length: int | None) -> int:
     """The elements of the array; InputError where these are not ``length``: before memory is taken for them."""
-    return len(opened_array(group, name, length=length))
+    return len(opened_array(group, name, length=length, whole=False))
 
 
 def verify_arrays(parent, deep: int = 0) -> None:

@@ -42,13 +42,6 @@ def kind_text(kind: str) -> str:
     return {"structure": "structured model"}.get(kind, kind)
 
 
-def create_group(file: h5py.File, name: str) -> h5py.Group:
-    """A group that does not note when it was written."""
-    creation = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
-    creation.set_obj_track_times(False)
-    return h5py.Group(h5py.h5g.create(file.id, name.encode(), gcpl=creation))
-
-
 def write_text_attribute(file: h5py.File, name: str, text: str) -> None:
     """Of fixed length: such text lies under HDF5's own checksum, other text in a heap whose damage can hang HDF5."""
     file.attrs.create(name, text, dtype=h5py.string_dtype("ascii", len(text)))
@@ -84,27 +77,6 @@ def open_hdf5(path: str | Location, *kinds: str) -> OpenHdf5:
     path = location(path)
     wanted = "store, model or checkpoint" if len(kinds) == len(MAKERS) else " or ".join(map(kind_text, kinds))
     maker = MAKERS[kinds[0]]
-    file = _opened(path, wanted, maker)
-    try:
-        try:
-            kind, version = text_attribute(file, "blocksvm"), version_attribute(file)
-        except DAMAGE as error:
-            if system_number(error) is not None:
-                raise damage(path, error) from error
-            raise InputError(f"{path}: is not a blocksvm {wanted}, or is damaged; make one with {maker}") from error
-        if kind not in kinds:
-            raise InputError(f"{path}: is a {kind_text(kind)}, but a {wanted} is needed here; make one with {maker}")
-        if version != VERSIONS[kind]:
-            ours = VERSIONS[kind]
-            age, advice = ("newer", "install a newer blocksvm") if version > ours else ("older", "make it again")
-            raise InputError(f"{path}: has format version {version}, {age} than this program's {ours}; {advice}")
-    except BaseException:
-        file.close()
-        raise
-    return file
-
-
-def _opened(path: Location, wanted: str, maker: str) -> OpenHdf5:
     if not path.exists():
         raise InputError(f"{path}: no such file; expected a blocksvm {wanted}")
     if path.is_dir():
@@ -124,16 +96,26 @@ def _opened(path: Location, wanted: str, maker: str) -> OpenHdf5:
         if first[:8] != b"\x89HDF\r\n\x1a\n":
             raise InputError(f"{path}: is not a blocksvm {wanted} (not an HDF5 file); make one with {maker}")
     try:
-        if isinstance(path, ObjectUrl):
-            return OpenHdf5(opened(), "r")
-        file = OpenHdf5(path, "r", locking=False)
+        file = OpenHdf5(opened(), "r") if isinstance(path, ObjectUrl) else OpenHdf5(path, "r", locking=False)
     except OSError as error:
         for words, sentence in HELD_OPEN.items():
             if words in str(error):
                 raise InputError(f"{path}: {sentence}") from error
         raise damage(path, error, "is truncated or damaged") from error
     try:
-        require_same(path, os.fstat(file.id.get_vfd_handle()))
+        if not isinstance(path, ObjectUrl):
+            require_same(path, os.fstat(file.id.get_vfd_handle()))
+        try:
+            kind, version = text_attribute(file, "blocksvm"), version_attribute(file)
+        except DAMAGE as error:
+            if system_number(error) is not None:
+                raise damage(path, error) from error
+            raise InputError(f"{path}: is not a blocksvm {wanted}, or is damaged; make one with {maker}") from error
+        if kind not in kinds:
+            raise InputError(f"{path}: is a {kind_text(kind)}, but a {wanted} is needed here; make one with {maker}")
+        if version != (ours := VERSIONS[kind]):
+            age, advice = ("newer", "install a newer blocksvm") if version > ours else ("older", "make it again")
+            raise InputError(f"{path}: has format version {version}, {age} than this program's {ours}; {advice}")
     except BaseException:
         file.close()
         raise
@@ -259,6 +241,12 @@ class NewHdf5(h5py.File):
         access.set_fileobj_driver(h5py.h5fd.fileobj_driver, sink)
         super().__init__(h5py.h5f.create(os.fsencode(sink.partial), h5py.h5f.ACC_TRUNC, creation, access))
         self.sink = sink
+
+    def create_group(self, name: str) -> h5py.Group:
+        """A group that does not note when it was written."""
+        creation = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
+        creation.set_obj_track_times(False)
+        return h5py.Group(h5py.h5g.create(self.id, name.encode(), gcpl=creation))
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from blocksvm.store.hdf5_files import damage_named, group, member, open_hdf5, re
 
 UNITS_WANTED = 800
 UNIT_BYTES = 16_000_000
-UNIT_SHARE = 1 / 6  # of the memory for what is under way
+UNIT_SHARE = 1 / 6  # of the memory for what is under way; also of what is asked for at once
 
 
 class PartTable:
@@ -43,9 +43,7 @@ class PartTable:
         if int(sizes.max()) > part_words * WORD_BYTES + codec.HEADER:
             raise ValueError("a part of /words is larger than what it holds")
         offset, n_bytes = rows.id.get_offset(), rows.shape[0] * row_dtype.itemsize
-        if int(offsets.max()) > file_bytes or int((offsets + sizes).max()) > file_bytes:
-            raise ValueError("the file is truncated")
-        if offset is None or offset + n_bytes > file_bytes:
+        if offset is None or max(offset + n_bytes, int(offsets.max()), int((offsets + sizes).max())) > file_bytes:
             raise ValueError("the file is truncated")
         self.records = records
         self.first_part, self.n_parts = chunks["first_part"].astype(np.int64), chunks["n_parts"].astype(np.int64)
@@ -64,11 +62,6 @@ class PartTable:
     def spans(self, chunk: int) -> list[Span]:
         """Where the bytes of a chunk lie."""
         return [self.rows[chunk], *((offset, offset + size) for offset, size, _ in self.of_chunk(chunk))]
-
-
-def most_bytes(share: int) -> int:
-    """Of a unit, and of what is asked for at once; share: the memory for what is under way."""
-    return max(1, min(UNIT_BYTES, int(UNIT_SHARE * share)))
 
 
 # Threads that decode a block together: the one that reads it, one that waits for it and helps, and more of the store's
@@ -99,7 +92,12 @@ class Store(Source):
         self.readers: weakref.WeakSet[Store] = weakref.WeakSet()
         self.pool = ThreadPoolExecutor(1)
         try:
-            self.bytes = self._bytes()
+            if isinstance(self.path, ObjectUrl):
+                from blocksvm.store.remote_chunks import RemoteBytes  # which takes a while to import
+
+                self.bytes: ChunkBytes = RemoteBytes(self.path.remote, lambda chunk: self.parts.spans(chunk))
+            else:  # the very file that HDF5 has opened
+                self.bytes = ChunkBytes(self.path, os.dup(self.file.id.get_vfd_handle()))
             self.is_open = True
             self._start_decoders(LEAST_DECODERS)
             self.meta: StoreMeta = read_meta(self.file)
@@ -107,14 +105,6 @@ class Store(Source):
         except BaseException:
             self.close()
             raise
-
-    def _bytes(self) -> ChunkBytes:
-        if isinstance(self.path, ObjectUrl):
-            from blocksvm.store.remote_chunks import RemoteBytes  # which takes a while to import
-
-            return RemoteBytes(self.path.remote, lambda chunk: self.parts.spans(chunk))
-        # the very file that HDF5 has opened
-        return ChunkBytes(self.path, os.dup(self.file.id.get_vfd_handle()))
 
     def _start_decoders(self, most: int) -> None:
         self.decoders = [Decoder(self) for _ in range(max(2, min(most, n_processors())))]
@@ -203,11 +193,14 @@ class Store(Source):
         most = self._decoders_within(memory)
         self.pool.shutdown()
         share = max(int(MEMORY_SHARE * memory), LEAST_DECODERS * self._decoder_bytes)
-        self.bytes = self.bytes.within(share, most_bytes(int(MEMORY_SHARE * memory)))
+        self.bytes = self.bytes.within(share, self._most_bytes(memory))
         self._start_decoders(most if threads is None else min(threads, most))
 
+    def _most_bytes(self, memory: int) -> int:
+        return max(1, min(UNIT_BYTES, int(UNIT_SHARE * int(MEMORY_SHARE * memory))))
+
     def unit_bytes(self, memory: int) -> int | None:
-        return max(1, min(most_bytes(int(MEMORY_SHARE * memory)), int(self.parts.sizes.sum()) // UNITS_WANTED))
+        return max(1, min(self._most_bytes(memory), int(self.parts.sizes.sum()) // UNITS_WANTED))
 
     def units(self, n_bytes: int | None) -> np.ndarray | None:
         if n_bytes is None:
@@ -227,7 +220,14 @@ class Store(Source):
         n_rows, sizes = self.chunks.n_rows[chunks], self.sizes[chunks]
         block = self.shape.new_block(arena, int(n_rows.sum()), int(sizes.sum()), self.n_features)
         failed: dict[int, BaseException] = {}
-        work = block, iter(list(enumerate(self._runs(chunks.tolist(), n_rows, sizes)))), failed
+        # each run knows its position in the block beforehand: the block is the same whichever thread decodes it
+        rows, positions = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(sizes)).tolist()
+        runs: list[tuple] = []
+        stop = 0
+        for run in self.bytes.runs(chunks.tolist(), len(self.decoders)):
+            start, stop = stop, stop + len(run.chunks)
+            runs.append((len(runs), (run, rows[start], positions[start], positions[stop])))
+        work = block, iter(runs), failed
         self.under_way = work
         others = [self.pool.submit(self._take_part, decoder, *work) for decoder in self.decoders[2:]]
         self._take_part(self.decoders[0], *work)
@@ -259,17 +259,6 @@ class Store(Source):
             if work is not None:
                 self._take_part(self.decoders[1], *work)
         return work is not None
-
-    def _runs(self, chunks: list[int], n_rows: np.ndarray, sizes: np.ndarray) -> list[tuple]:
-        """(run, row, element, end), as ``Decoder.decode`` takes them: each run knows its position in the block
-        beforehand, so that the block is the same whichever thread decodes it."""
-        rows, positions = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(sizes)).tolist()
-        runs, start = [], 0
-        for run in self.bytes.runs(chunks, len(self.decoders)):
-            stop = start + len(run.chunks)
-            runs.append((run, rows[start], positions[start], positions[stop]))
-            start = stop
-        return runs
 
     def foresee(self, blocks: list[np.ndarray]) -> None:
         self.bytes.foresee([chunks.tolist() for chunks in blocks])
