@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import h5py
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
@@ -18,7 +19,7 @@ from blocksvm.solvers.solver import SavedRun
 from blocksvm.sources.source import Source
 from blocksvm.store.arrays import read_pieces, require_length, verify_arrays, write_array
 from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, typed
-from blocksvm.store.hdf5_files import create_hdf5, damage_named, group, is_group, open_hdf5, read_meta, write_meta
+from blocksvm.store.hdf5_files import create_hdf5, damage_named, group, kind_of_member, open_hdf5, read_meta, write_meta
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def open_state(path: str | Location) -> SavedState:
                 raise ValueError("its weights are not as many as its description says")
         state = group(file, "state")
         for space in state:
-            if is_group(state, space):
+            if kind_of_member(state, space) is h5py.Group:
                 held = group(state, space)
                 lengths[space] = {name: require_length(held, name, None) for name in held}
         return SavedState(path, meta, lengths)

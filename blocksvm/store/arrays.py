@@ -14,7 +14,7 @@ from xxhash import xxh3_128
 
 from blocksvm.base.errors import InputError
 from blocksvm.files.input import system_number
-from blocksvm.store.hdf5_files import DAMAGE, damage, first_line, group, is_group, member
+from blocksvm.store.hdf5_files import DAMAGE, damage, first_line, group, kind_of_member, member
 
 BYTES, ENDS, NUMBERS = (np.dtype(kind) for kind in ("u1", "i8", "f8"))
 PIECE = 1 << 17  # elements
@@ -67,7 +67,7 @@ def opened_array(group, name: str, dtype=None, length: int | None = None, whole:
     return dataset
 
 
-def _read(group, name: str, dataset: h5py.Dataset, begin: int, end: int) -> np.ndarray:
+def _read(group, name: str, dataset: h5py.Dataset, begin: int, end: int | None) -> np.ndarray:
     try:
         return dataset[begin:end]
     except DAMAGE as error:  # HDF5 says that a filter failed
@@ -85,8 +85,7 @@ def read_pieces(group, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
 
 def read_array(group, name: str, dtype, length: int | None) -> np.ndarray:
     """The whole array, which must have ``length`` elements (None: as many as it has)."""
-    dataset = opened_array(group, name, dtype, length)
-    return _read(group, name, dataset, 0, len(dataset))
+    return _read(group, name, opened_array(group, name, dtype, length), 0, None)
 
 
 def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
@@ -106,7 +105,7 @@ def verify_arrays(parent, deep: int = 0) -> None:
     """Read the arrays of a group, and of those in it; InputError names one that is damaged, ValueError is raised for
     groups that lie deeper than ours do."""
     for name in parent:
-        if is_group(parent, name):
+        if kind_of_member(parent, name) is h5py.Group:
             if deep == DEEPEST:
                 raise ValueError(f"{parent.name} lies too deep")
             verify_arrays(group(parent, name), deep + 1)

@@ -164,11 +164,6 @@ def member(group, name: str, kind: type = h5py.Dataset):
     return entry
 
 
-def is_group(file, name: str) -> bool:
-    """Whether this member is a group; ValueError for a link to somewhere else."""
-    return kind_of_member(file, name) is h5py.Group
-
-
 def group(file, name: str) -> h5py.Group:
     """A group of a file, as ``member`` has it."""
     return member(file, name, h5py.Group)
