@@ -16,8 +16,8 @@ from .model.events import RunEvent as RunEvent
 from .model.model_file import Model as Model
 from .model.model_file import load_model as load_model
 from .sources.block import Block as Block
-from .sources.block_reader import iterate_blocks as iterate_blocks
 from .sources.matrix import Matrix as Matrix
+from .sources.source import iterate_blocks as iterate_blocks
 from .store.reader import open_store as open_store
 from .theory.margin import maximum_margin as maximum_margin
 from .theory.report import measure_regret as measure_regret

@@ -35,9 +35,8 @@ from blocksvm.formats.text.text_source import LineLimit, TextSource
 from blocksvm.formats.weighing import reader_of
 from blocksvm.kernels.shuffle import row_keys
 from blocksvm.store import codec
-from blocksvm.store.creation import create_together
 from blocksvm.store.descriptions import SourceMeta, StepMeta, StoreMeta, StoreSettingsMeta
-from blocksvm.store.hdf5_files import open_hdf5, read_meta, write_meta
+from blocksvm.store.hdf5_files import create_together, open_hdf5, read_meta, write_meta
 from blocksvm.store.reader import Store
 from blocksvm.store.recipe import FACTORS, UNCHANGED, Recipe
 

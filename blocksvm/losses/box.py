@@ -185,73 +185,57 @@ class Perceptron(NamedTuple):
 EPSILON = Settings((Setting("epsilon", "largest error that costs nothing", 0.1, least=0.0),))
 
 
-def box(name: str, summary: str, form: type, *numbers: float | str, **more) -> Loss:
+def box(name: str, summary: str, form: type, *numbers: float | str, settings: Settings = Settings(),
+        ball: float | None = None, liblinear: tuple[str, ...] = (), **sklearn: str) -> Loss:  # fmt: skip
     """The loss of a form with these numbers, curvature and slope first; a name stands for the setting of that name.
-    What they say of the loss is declared with it."""
+    What they say of the loss is declared with it; liblinear, sklearn: its names there, of the latter by class."""
     curvature, slope = numbers[0], np.inf if isinstance(numbers[1], str) else numbers[1]
-    facts = {"zero_from": 1.0} if form is Margin else {"of_numbers": True}
     return Loss(
-        name, summary, form,
-        numbers=lambda settings: tuple(float(settings[one]) if isinstance(one, str) else one for one in numbers),
+        name, summary, form, settings,
+        numbers=lambda values: tuple(float(values[one]) if isinstance(one, str) else one for one in numbers),
         lacks=("second_derivative",) if curvature == np.inf else (),
+        of_numbers=form is Tube,
         curvature=curvature if slope == np.inf else 0.0,
-        slope_bound=slope, **facts, **more,
+        slope_bound=slope,
+        zero_from=1.0 if form is Margin else np.inf,
+        ball=ball,
+        known_as={"LIBLINEAR": liblinear, "scikit-learn": sklearn},
     )  # fmt: skip
 
 
 # ball: by strong duality, ||w*||^2 <= sum a* <= sum C (Pegasos, section 2.1)
 HINGE = box(
-    "hinge", "C max(0, 1 - m): support vector machine", Margin, np.inf, 1.0,
-    ball=1.0,
-    known_as={
-        "LIBLINEAR": ("L2R_L1LOSS_SVC_DUAL", "MCSVM_CS"),
-        "scikit-learn": {"LinearSVC": "hinge", "SGDClassifier": "hinge"},
-    },
+    "hinge", "C max(0, 1 - m): support vector machine", Margin, np.inf, 1.0, ball=1.0,
+    liblinear=("L2R_L1LOSS_SVC_DUAL", "MCSVM_CS"), LinearSVC="hinge", SGDClassifier="hinge",
 )  # fmt: skip
 SQUARED_HINGE = box(
     "squared-hinge", "C max(0, 1 - m)^2: support vector machine with squared slacks", Margin, 2.0, np.inf,
-    known_as={
-        "LIBLINEAR": ("L2R_L2LOSS_SVC_DUAL", "L2R_L2LOSS_SVC", "L1R_L2LOSS_SVC"),
-        "scikit-learn": {"LinearSVC": "squared_hinge", "SGDClassifier": "squared_hinge"},
-    },
+    liblinear=("L2R_L2LOSS_SVC_DUAL", "L2R_L2LOSS_SVC", "L1R_L2LOSS_SVC"),
+    LinearSVC="squared_hinge", SGDClassifier="squared_hinge",
 )  # fmt: skip
 EPSILON_INSENSITIVE = box(
     "epsilon-insensitive", "C max(0, |z - y| - epsilon): support vector regression", Tube, np.inf, 1.0, "epsilon",
-    settings=EPSILON,
-    known_as={
-        "LIBLINEAR": ("L2R_L1LOSS_SVR_DUAL",),
-        "scikit-learn": {"LinearSVR": "epsilon_insensitive", "SGDRegressor": "epsilon_insensitive"},
-    },
+    settings=EPSILON, liblinear=("L2R_L1LOSS_SVR_DUAL",),
+    LinearSVR="epsilon_insensitive", SGDRegressor="epsilon_insensitive",
 )  # fmt: skip
 SQUARED_EPSILON_INSENSITIVE = box(
     "squared-epsilon-insensitive", "C max(0, |z - y| - epsilon)^2: least squares outside of a tube",
-    Tube, 2.0, np.inf, "epsilon",
-    settings=EPSILON,
-    known_as={
-        "LIBLINEAR": ("L2R_L2LOSS_SVR_DUAL", "L2R_L2LOSS_SVR"),
-        "scikit-learn": {"LinearSVR": "squared_epsilon_insensitive", "SGDRegressor": "squared_epsilon_insensitive"},
-    },
+    Tube, 2.0, np.inf, "epsilon", settings=EPSILON, liblinear=("L2R_L2LOSS_SVR_DUAL", "L2R_L2LOSS_SVR"),
+    LinearSVR="squared_epsilon_insensitive", SGDRegressor="squared_epsilon_insensitive",
 )  # fmt: skip
 SQUARED = box(
     "squared", "C (z - y)^2 / 2: ridge regression", Tube, 1.0, np.inf, 0.0,
-    known_as={"scikit-learn": {"SGDRegressor": "squared_error", "SGDClassifier": "squared_error"}},
+    SGDRegressor="squared_error", SGDClassifier="squared_error",
 )  # fmt: skip
 ABSOLUTE = box(
-    "absolute", "C |z - y|: regression to the median", Tube, np.inf, 1.0, 0.0,
-    known_as={"scikit-learn": {"SGDRegressor": "epsilon_insensitive"}},
-)  # fmt: skip
+    "absolute", "C |z - y|: regression to the median", Tube, np.inf, 1.0, 0.0, SGDRegressor="epsilon_insensitive"
+)
 HUBER = box(
     "huber", "C (z - y)^2 / 2 up to an error of delta, linear beyond: regression with outliers",
-    Tube, 1.0, "delta", 0.0,
+    Tube, 1.0, "delta", 0.0, SGDRegressor="huber",
     settings=Settings((Setting("delta", "error from which on the loss is linear", 1.0, above=0.0),)),
-    known_as={"scikit-learn": {"SGDRegressor": "huber"}},
 )  # fmt: skip
 PERCEPTRON = Loss(
-    "perceptron",
-    "C max(0, -m): mistakes by how far they are wrong",
-    Perceptron,
-    slope_bound=1.0,
-    zero_from=0.0,
-    judged_by="hinge",
-    known_as={"scikit-learn": {"SGDClassifier": "perceptron"}},
-)
+    "perceptron", "C max(0, -m): mistakes by how far they are wrong", Perceptron, slope_bound=1.0, zero_from=0.0,
+    judged_by="hinge", known_as={"scikit-learn": {"SGDClassifier": "perceptron"}},
+)  # fmt: skip

@@ -146,13 +146,7 @@ def link(values: np.ndarray) -> np.ndarray:
 
 
 LOGISTIC = Loss(
-    "logistic",
-    "C log(1 + exp(-m)): logistic regression",
-    Logistic,
-    link=link,
-    slope_bound=1.0,
-    known_as={
-        "LIBLINEAR": ("L2R_LR_DUAL", "L2R_LR", "L1R_LR"),
-        "scikit-learn": {"LogisticRegression": None, "SGDClassifier": "log_loss"},
-    },
-)
+    "logistic", "C log(1 + exp(-m)): logistic regression", Logistic, link=link, slope_bound=1.0,
+    known_as={"LIBLINEAR": ("L2R_LR_DUAL", "L2R_LR", "L1R_LR"),
+              "scikit-learn": {"LogisticRegression": None, "SGDClassifier": "log_loss"}},
+)  # fmt: skip

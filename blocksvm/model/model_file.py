@@ -51,9 +51,8 @@ from blocksvm.store.arrays import (
     write_array,
     write_arrays,
 )
-from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import ModelMeta
-from blocksvm.store.hdf5_files import create_group, damage_named, group, has, open_hdf5, read_meta, write_meta
+from blocksvm.store.hdf5_files import create_hdf5, damage_named, group, has, open_hdf5, read_meta, write_meta
 from blocksvm.store.recipe import Recipe, recipe_of
 
 INT64 = np.dtype(np.int64)
@@ -87,9 +86,9 @@ def whole(array: np.ndarray) -> Piecewise:
 
 def write_state(file, spaces: Mapping[str, Mapping[str, Piecewise]]) -> None:
     """Write {name space: {array: its pieces}}."""
-    state = create_group(file, "state")
+    file.create_group("state")
     for space, arrays in spaces.items():
-        arrays_group = create_group(state, space)
+        arrays_group = file.create_group(f"state/{space}")
         for name, array in arrays.items():
             write_array(arrays_group, name, array.length, array.dtype, array.piece)
 
@@ -106,7 +105,7 @@ def save_model(path: Location, feature_ids: Callable[[int, int], np.ndarray], we
     their store; factors: of the features, where values are multiplied by them.
     """
     with create_hdf5(path, "model", overwrite) as file:
-        features = create_group(file, "features")
+        features = file.create_group("features")
         content = [write_array(features, "ids", meta.n_features, INT64, feature_ids)]
         if names is not None:
             write_feature_names(features, meta.n_features, names)
@@ -426,7 +425,7 @@ DTYPES = {"indptr": "i8", "indices": "i4", "values": "f8", "norms": "f8", "coeff
 def write_support(file, support: Support) -> bytes:
     """Write the arrays into a model file; returns their xxHashes."""
     arrays = {name: getattr(support, name).astype(dtype, copy=False) for name, dtype in DTYPES.items()}
-    return write_arrays(create_group(file, "support"), arrays)
+    return write_arrays(file.create_group("support"), arrays)
 
 
 def read_support(file, meta: ModelMeta) -> Support | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import h5py
 import numpy as np
 
 from blocksvm.base.errors import InputError, option, value_text
@@ -26,9 +27,8 @@ from blocksvm.online.methods import get_method
 from blocksvm.solvers.solver import SavedRun
 from blocksvm.sources.source import Source
 from blocksvm.store.arrays import read_pieces, require_length, verify_arrays
-from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import CheckpointMeta, MethodMeta, ModelMeta, typed
-from blocksvm.store.hdf5_files import damage_named, group, is_group, open_hdf5, read_meta, write_meta
+from blocksvm.store.hdf5_files import create_hdf5, damage_named, group, kind_of_member, open_hdf5, read_meta, write_meta
 from blocksvm.store.recipe import recipe_of
 
 RUNS = ("model", "checkpoint")  # files that have a run's state
@@ -87,7 +87,7 @@ def open_state(path: str | Location) -> SavedState:
                 raise ValueError("its weights are not as many as its description says")
         state = group(file, "state")
         for space in state:
-            if is_group(state, space):
+            if kind_of_member(state, space) is h5py.Group:
                 held = group(state, space)
                 lengths[space] = {name: require_length(held, name, None) for name in held}
         return SavedState(path, meta, lengths)

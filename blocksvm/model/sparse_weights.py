@@ -17,7 +17,7 @@ from blocksvm.kernels.columns import sparse_values
 from blocksvm.kernels.rows import Entries
 from blocksvm.store.arrays import read_array, read_range, write_array, write_arrays
 from blocksvm.store.descriptions import ModelMeta
-from blocksvm.store.hdf5_files import create_group, group
+from blocksvm.store.hdf5_files import group
 
 POSITIONS, WEIGHTS, ENDS = np.dtype(np.int32), np.dtype(np.float64), np.dtype(np.int64)
 ENTRY_BYTES, BY_FEATURE_BYTES = 30, 12  # of a weight while it is read and put in its place, and there
@@ -72,7 +72,7 @@ def kept_in(files: list[h5py.File]) -> Kept:
 
 def write_sparse(file: h5py.File, kept: Kept) -> bytes:
     """Write them into a model file; returns their xxHashes."""
-    arrays, n = create_group(file, "sparse"), int(kept.ends[-1])
+    arrays, n = file.create_group("sparse"), int(kept.ends[-1])
     digests = [
         write_array(arrays, name, n, dtype, lambda start, stop, name=name: kept.part(name, start, stop))
         for name, dtype in (("features", POSITIONS), ("values", WEIGHTS))

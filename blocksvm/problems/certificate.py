@@ -15,13 +15,27 @@ Where w is none of these sums (Pegasos), w(a) is added up in the same sweep.
 Rounding is counted by its first-order bounds (Higham, Accuracy and Stability of Numerical Algorithms, 2002, sec. 3.1
 and 4.2): a computed z_i lies within (m + 2) u sum_j |w_j x_ij| of the true one, of m additions, u = 2^-53.  The loss
 and the gap's term of the row are convex in z_i, so that they are at most what they are at the ends of that interval.
+
+*A bias that is not regularised*: min over w and b of 1/2 ||w - w0||^2 + sum_i value(<w, x_i> + b, y_i, C_i).
+
+Its dual is that without a bias, for dual variables with sum_i a_i direction_i = 0.  It is solved by the method of
+multipliers (Hestenes, Powell, 1969; Rockafellar, Math. Oper. Res. 1, 1976): a constant feature of value B whose weight
+is regularised towards c, 1/2 (b / B - c)^2, where c moves to b / B before each outer iteration.
+
+The certificate's dual variables are the current ones, repaired: on the side where |a direction| has the larger sum they
+are multiplied by a factor f <= 1 that makes both sums equal.  Since the conjugates are convex and 0 at a = 0,
+conjugate(f a) <= f conjugate(a), and the gap of the repaired a is at most
+
+    sum_i [value_i + f_i (conjugate(a_i) + a_i direction_i z_i)] + 1/2 (1 - f)^2 (sum of |a_i| ||x_i|| of that side)^2
+
+where w = w0 + sum_i a_i direction_i x_i for the current a: their difference is (1 - f) times that side's sum.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,9 +47,9 @@ from blocksvm.base.threads import ALONE, Threads
 from blocksvm.base.vectors import together
 from blocksvm.kernels.columns import add_rows, decision_values, sizes_of_products, squared_drifts, squared_norms
 from blocksvm.kernels.loss_functions import SUMS, UNIT_ROUNDOFF
-from blocksvm.problems import free_bias
 from blocksvm.problems.problem_kernels import certificate_sums, sums_by_side
 from blocksvm.sources.block import Block
+from blocksvm.store.descriptions import CertificateMeta
 
 ROUNDING = 1e-9  # relative to the magnitude of what is added up: a dual that lies further above the primal is wrong
 OF_TERMS = 32.0 * UNIT_ROUNDOFF  # of their magnitudes: what the functions of a loss round off, at most
@@ -47,24 +61,8 @@ NOTHING = np.empty((0, 0))  # in the place of a prior
 
 
 @dataclass(frozen=True)
-class Certificate:
-    """Primal, dual and gap over all rows for one fixed w; dual and rel_gap are None for a primal method, all three for
-    an online learner. accuracy: the share of the rows with a label whose label is predicted; None where targets are
-    real numbers. rmse: of these, the root of the mean squared error of the rows; None where some were not read.
-    Whatever was rounded, P(w) <= primal, D(a) >= dual, and the relative gap <= rel_gap; rounding: the part of rel_gap
-    that is the bound of what was rounded. alpha_factors: with a free bias, by which the saved dual variables with a
-    direction < 0 and above 0 are to be multiplied, so that sum a direction = 0: the dual is theirs. by_class: of
-    several problems, one a class, the primal, dual, rel_gap and rounding of each; then primal and dual are their sums,
-    and the others those of the largest gap."""
-
-    primal: float | None
-    dual: float | None
-    rel_gap: float | None
-    accuracy: float | None
-    rmse: float | None = None
-    alpha_factors: tuple[float, float] | None = None
-    by_class: dict[str, list[float]] | None = None
-    rounding: float | None = None
+class Certificate(CertificateMeta):
+    """Primal, dual and gap over all rows for one fixed w."""
 
     @property
     def of_each(self) -> np.ndarray:
@@ -111,20 +109,16 @@ def predicted(scores: np.ndarray) -> np.ndarray:
     return np.where(scores[0] > 0.0, 1, -1) if len(scores) == 1 else scores.argmax(axis=0)
 
 
-def count_predicted(problem, scores: np.ndarray, y: np.ndarray) -> int:
-    """Rows whose label is what their scores (n, k) say, by their codes y (n,)."""
+def counts_of_labels(problem, scores: np.ndarray, y: np.ndarray) -> tuple[int, int]:
+    """(rows whose label is what their scores (n, k) say, rows with a label), by their codes y (n,)."""
     if problem.predicts is None:
-        return 0
+        return 0, 0
     if problem.predicts == SETS:
-        return int(((scores > 0.0) == (problem.sides.table[y] > 0)).all(axis=1).sum())
-    return int(np.count_nonzero(predicted(scores.T) == y))
-
-
-def count_labelled(problem, y: np.ndarray) -> int:
-    """Rows with a label, by their codes y (n,)."""
-    if problem.predicts is None:
-        return 0
-    return int(np.count_nonzero(y if problem.sides is None and problem.n_problems == 1 else y >= 0))
+        right = ((scores > 0.0) == (problem.sides.table[y] > 0)).all(axis=1)
+    else:
+        right = predicted(scores.T) == y
+    labelled = y if problem.sides is None and problem.n_problems == 1 else y >= 0
+    return int(np.count_nonzero(right)), int(np.count_nonzero(labelled))
 
 
 def columns_of(w: np.ndarray, k: int) -> np.ndarray:
@@ -196,31 +190,28 @@ class CertificateSums:
     def scores(self, block: Block) -> np.ndarray:
         """(n, k) float64: the decision values of a block's rows."""
         scores = np.empty((block.n_samples, self.problem.n_problems))
-        entries = block.entries
-
-        def fill(rows: slice) -> None:
-            decision_values(entries.of_rows(rows), self.w, self.problem.bias, scores[rows])
-
-        self.threads.over_rows(fill, entries.indptr, self.w.shape[1])
+        self._fill(decision_values, block, scores)
         return scores
+
+    def _fill(self, kernel: Callable, block: Block, out: np.ndarray) -> None:
+        """``out`` (n, k) by a kernel, with threads."""
+        entries, w, bias = block.entries, self.w, self.problem.bias
+        self.threads.over_rows(
+            lambda rows: kernel(entries.of_rows(rows), w, bias, out[rows]), entries.indptr, w.shape[1]
+        )
 
     def within(self, block: Block) -> np.ndarray:
         """(n, k): by how much the scores of a block's rows may be off: m u sum_j |w_j x_ij|, of m operations one after
         the other; that sum is ||w|| ||x_i|| at most, which costs nothing."""
-        w, problem = self.w, self.problem
+        problem = self.problem
         with np.errstate(over="ignore", invalid="ignore"):
             operations = block.lengths + 2.0
-            if w.shape[1] == 1:  # four sums are made beside each other
+            if self.w.shape[1] == 1:  # four sums are made beside each other
                 np.minimum(operations, 0.25 * operations + 6.0, out=operations)
             out = np.multiply.outer(np.sqrt(block.sq_norms + problem.bias**2), self.lengths)
             out *= UNIT_ROUNDOFF * operations[:, None]
             if not out.max(initial=0.0) * max(1.0, float(np.max(problem.cost))) <= CLOSE * problem.unit:
-                entries = block.entries
-
-                def fill(rows: slice) -> None:
-                    sizes_of_products(entries.of_rows(rows), w, problem.bias, out[rows])
-
-                self.threads.over_rows(fill, entries.indptr, w.shape[1])
+                self._fill(sizes_of_products, block, out)
                 out *= UNIT_ROUNDOFF * operations[:, None]
         return out
 
@@ -230,8 +221,8 @@ class CertificateSums:
         problem = self.problem
         self.dual = alpha is not None
         self.add_terms(scores, self.within(block) if within is None else within, block, alpha)
-        self.correct += count_predicted(problem, scores, block.y)
-        self.labelled += count_labelled(problem, block.y)
+        correct, labelled = counts_of_labels(problem, scores, block.y)
+        self.correct, self.labelled = self.correct + correct, self.labelled + labelled
         if self.squared_error is not None:
             with np.errstate(over="ignore", invalid="ignore"):
                 self.squared_error += float(np.square(scores[:, 0] - block.y).sum())
@@ -250,29 +241,23 @@ class CertificateSums:
         if self.sides is not None and alpha is not None:
             self.sides += sums_by_side(scores, *rows, alpha, block.sq_norms)
 
-    def _drift(self) -> np.ndarray:
-        """(k,): ||w - w(a)||, or its part along w, |<w, w - w(a)>| / ||w||."""
-        if self.rebuilt is not None:
-            squares, part = np.empty(self.problem.n_problems), self.regularised
-            squared_drifts(self.w[part], self.prior[part], self.rebuilt[part], squares)
-            return np.sqrt(self.by_problem(squares))
-        product = self.totals[:, 2]
-        if self.sides is not None:  # <w, x_i> without the bias
-            product = product - self.constant * free_bias.net(self.sides)
-        drift = np.abs(product - self.norms[:, 2])
-        return np.divide(drift, np.sqrt(self.norms[:, 0]), out=drift.copy(), where=self.norms[:, 0] > 0.0)
-
-    def _drift_within(self) -> np.ndarray:
-        """(k,): by how much that may be larger, of what was rounded."""
+    def _drift(self) -> tuple[np.ndarray, np.ndarray]:
+        """(k,) each: ||w - w(a)||, or its part along w, |<w, w - w(a)>| / ||w||; and by how much that may be larger, of
+        what was rounded."""
         n, d = self.additions, len(self.w)
         if self.rebuilt is not None:  # a sum of rows, whose additions round
-            return rounding_of_sums(n, self.lengths_added)
+            squares, part = np.empty(self.problem.n_problems), self.regularised
+            squared_drifts(self.w[part], self.prior[part], self.rebuilt[part], squares)
+            return np.sqrt(self.by_problem(squares)), rounding_of_sums(n, self.lengths_added)
         squares, distances = self.norms[:, 0], self.norms[:, 1]
-        rounded = self.totals[:, 6] + rounding_of_sums(n, self.totals[:, 7])
+        product, rounded = self.totals[:, 2], self.totals[:, 6] + rounding_of_sums(n, self.totals[:, 7])
         rounded += rounding_of_sums(d, np.maximum(squares, np.sqrt(squares * distances)))
-        if self.sides is not None:
+        if self.sides is not None:  # <w, x_i> without the bias
+            product = product - self.constant * net_of_sides(self.sides)
             rounded += abs(self.constant) * rounding_of_sums(n, float(self.sides[:, 1].sum()))
-        return np.divide(rounded, np.sqrt(squares), out=rounded.copy(), where=squares > 0.0)
+        along, lengths = np.abs(product - self.norms[:, 2]), np.sqrt(squares)
+        drift, off = (np.divide(one, lengths, out=one.copy(), where=squares > 0.0) for one in (along, rounded))
+        return drift, off
 
     def _rounding_of_w(self) -> np.ndarray | float:
         """(k,): the bound of ||w - w(a)|| by the additions that made w."""
@@ -300,15 +285,15 @@ class CertificateSums:
                 raise overflowed()
             return Certificate(float(primal[0]) + float(more[0]), None, None, accuracy, rmse)
         # drift: ||w - w(a)||; off: by how much it may be larger; rounded: the bound of what w was rounded by
-        drift, off, rounded = self._drift(), self._drift_within(), self._rounding_of_w()
+        (drift, off), rounded = self._drift(), self._rounding_of_w()
         gap = of_rows + 0.5 * np.square(drift)
         wider = wider + (OF_TERMS * magnitude + rounding_of_sums(n, of_rows)) + (drift + 0.5 * off) * off
         wider = wider + 0.5 * np.square(rounded)
         factors = None
         if self.sides is not None:
-            factors = free_bias.factors(self.sides)
+            factors = factors_of_sides(self.sides)
             wider = wider + (1.0 - min(factors)) * (moved + (OF_TERMS + rounding_of_sums(n, 1.0)) * magnitude)
-            gap = gap + free_bias.cost_of_repair(self.sides, drift + rounded + off, 2.0 * rounding_of_sums(n, 1.0))
+            gap = gap + cost_of_repair(self.sides, drift + rounded + off, 2.0 * rounding_of_sums(n, 1.0))
         figures = np.empty((len(self.norms), len(CERTIFIED)))
         if problem.certified is not None:
             figures[:] = problem.certified
@@ -316,6 +301,28 @@ class CertificateSums:
         for c in self.live.tolist():
             figures[c] = certified(*bounds[c].tolist())
         return certificate_of(figures, accuracy, rmse, factors, each=problem.sides is not None)
+
+
+def net_of_sides(sides: np.ndarray) -> float:
+    """sum_i a_i direction_i, by the ``sums_by_side`` (2, 3) of all rows."""
+    below, above = sides[:, 1].tolist()
+    return above - below
+
+
+def factors_of_sides(sides: np.ndarray) -> tuple[float, float]:
+    """By which the a with a direction < 0 and above 0 are to be multiplied."""
+    below, above = sides[:, 1].tolist()
+    return min(1.0, above / below if below else 1.0), min(1.0, below / above if above else 1.0)
+
+
+def cost_of_repair(sides: np.ndarray, drift: float, off: float) -> float:
+    """By how much the repair widens the gap, at most; drift: ||w - w(a)||; off: by how much the factors may be less."""
+    cost = 0.0
+    for factor, (shares, _, lengths) in zip(factors_of_sides(sides), sides.tolist(), strict=True):
+        part = min(1.0, 1.0 - factor + off)
+        moved = part * lengths
+        cost += max(-(1.0 - factor) * shares, -part * shares) + moved * float(np.max(drift)) + 0.5 * moved**2
+    return max(cost, 0.0)
 
 
 def rounding_of_sums(n: int, total):

@@ -214,15 +214,9 @@ def crammer_singer_sums(scores, within, y, weights, alpha, cost):
             wider = max(wider, below + slopes + (abs(c - slack) - slack) * off[j])
             if j != label:
                 more = max(more, below + c * (off[j] + off[label]))
-        sums[0] += c * lost
-        sums[1] += share
-        sums[2] += product
-        sums[3] += size
-        sums[4] += more
-        sums[5] += wider
-        sums[6] += moved
-        sums[7] += products
-        sums[8] += c
+        terms = (c * lost, share, product, size, more, wider, moved, products, c)
+        for t in range(SUMS):
+            sums[t] += terms[t]
     return sums
 
 

@@ -68,8 +68,7 @@ def best_bias(scores: np.ndarray, sides: np.ndarray) -> float:
     corners = np.where(sides[there] > 0.0, 1.0, -1.0) - scores[there]
     order = np.argsort(corners, kind="stable")
     slopes = np.cumsum(np.abs(sides[there])[order]) - float(sides[sides > 0.0].sum())
-    at = int(np.searchsorted(slopes, 0.0))
-    at = min(at, len(order) - 1)
+    at = min(int(np.searchsorted(slopes, 0.0)), len(order) - 1)
     low = float(corners[order[at]])
     # where the slope is 0 up to the next corner, the middle
     if slopes[at] == 0.0 and at + 1 < len(order):
@@ -111,14 +110,10 @@ def certificate_of(
     wider = np.maximum(more - alpha * off, cost * np.maximum(0.0, 1.0 - margins - off) - losses + alpha * off)
     moved = 0.5 * float((alpha * off).sum())
     net = abs(float((alpha * signs).sum())) + rounding_of_sums(n, float(alpha.sum()))  # 0 but for rounding
-    bounds = (
-        float(more.sum()) + moved + rounding_of_sums(n, magnitude),
-        float(np.maximum(wider, 0.0).sum())
-        + OF_TERMS * magnitude
-        + rounding_of_sums(n, max(of_rows, 0.0))
-        + abs(bias) * net,
-    )
+    of_primal = float(more.sum()) + moved + rounding_of_sums(n, magnitude)
+    of_gap = float(np.maximum(wider, 0.0).sum()) + OF_TERMS * magnitude + rounding_of_sums(n, max(of_rows, 0.0))
+    bounds = of_primal, of_gap + abs(bias) * net, 0.5 * product - moved
     labelled = int((sides != 0.0).sum())
     right = int(((margins > 0.0) | ((margins == 0.0) & (sides < 0.0))).sum())
-    *figures, rounding = certified(primal, of_rows, of_rows, magnitude, *bounds, 0.5 * product - moved)
+    *figures, rounding = certified(primal, of_rows, of_rows, magnitude, *bounds)
     return Certificate(*figures, right / max(1, labelled), rounding=rounding), bias

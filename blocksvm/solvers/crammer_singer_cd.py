@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.problems.certificate import Certificate
-from blocksvm.problems.crammer_singer import CrammerSinger, crammer_singer
 from blocksvm.problems.crammer_singer_kernels import crammer_singer_pass, crammer_singer_shares
+from blocksvm.problems.problem import CrammerSinger, crammer_singer
 from blocksvm.solvers.dual_cd import DualCD, Lane
 from blocksvm.solvers.dual_cd_kernels import Limits
 from blocksvm.solvers.solver import State, Task

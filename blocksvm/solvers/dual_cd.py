@@ -29,8 +29,7 @@ from blocksvm.problems.certificate import (
     at_their_end,
     norms_of,
 )
-from blocksvm.problems.free_bias import constant_value
-from blocksvm.problems.problem import Problem, has_classes, problem_settings
+from blocksvm.problems.problem import Problem, constant_value, has_classes, problem_settings
 from blocksvm.problems.problem_settings import MULTICLASS, WITH_CLASSES, learns_together
 from blocksvm.solvers.dual_cd_kernels import (
     LONGEST_REST,

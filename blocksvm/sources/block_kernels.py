@@ -17,13 +17,8 @@ from blocksvm.kernels.rows import (
 from blocksvm.kernels.shuffle import GOLDEN
 from blocksvm.kernels.text_bytes import eight_bytes, float_of_bits
 
-SOUND = 0
-INDEX_OUT_OF_RANGE = 1
-VALUE_NOT_FINITE = 2
-NORM_NOT_FINITE = 3
-LENGTHS_DISAGREE = 4
-INDICES_DO_NOT_RISE = 5
-WORDS_DISAGREE = 6
+SOUND, INDEX_OUT_OF_RANGE, VALUE_NOT_FINITE, NORM_NOT_FINITE = range(4)
+LENGTHS_DISAGREE, INDICES_DO_NOT_RISE, WORDS_DISAGREE = range(4, 7)
 
 SLOTS = 1 << 10  # of the table of a row's values, four times as many as it may have
 LOOKED_AT = 16  # values of a row

@@ -72,10 +72,16 @@ class Matrix(Source):
         if y is not None:
             self.y_stored, label_table = encode_labels(y, n)
             counts, unlabelled = count_labels(self.y_stored, label_table)
+        label_weights = None
+        if self.weights is not None and counts is not None:
+            values = [label if label_table is None else label_table.index(label) for label, _ in counts]
+            label_weights = [float(self.weights[self.y_stored == value].sum()) for value in values]
         coding = Coding(labels_of(counts), label_table)
         self.y = coding.y(self.y_stored)
-        first = chunk_rows if chunk_rows is not None else self._cut(n)
-        first = np.asarray(first, dtype=np.int64)
+        if chunk_rows is None:
+            ends = np.maximum(self.indptr[1:], np.arange(1, n + 1)) // chunk_nonzeros(int(self.indptr[-1]), n)
+            chunk_rows = np.flatnonzero(np.append(True, np.diff(ends) > 0))
+        first = np.asarray(chunk_rows, dtype=np.int64)
         last = np.append(first[1:], n)
         digest = xxh3_128()
         for array in (self.indptr, self.indices, self.columns, self.values, self.y, self.weights):
@@ -89,21 +95,10 @@ class Matrix(Source):
             max_norm=float(np.sqrt(self.sq_norms.max())),
             chunks=ChunkTable(first, last - first, self.indptr[last] - self.indptr[first]), coding=coding,
             label_kind=kind_of(label_table[0]) if label_table else NUMBERS if label_table is None else STRINGS,
-            label_counts=counts, label_weights=self._label_weights(counts, label_table), n_unlabelled=unlabelled,
+            label_counts=counts, label_weights=label_weights, n_unlabelled=unlabelled,
             total_weight=float(n) if self.weights is None else float(self.weights.sum()),
             weighted=self.weights is not None, fingerprint=digest.hexdigest(), in_memory=True,
         )  # fmt: skip
-
-    def _cut(self, n: int) -> np.ndarray:
-        size = chunk_nonzeros(int(self.indptr[-1]), n)
-        ends = np.maximum(self.indptr[1:], np.arange(1, n + 1)) // size
-        return np.flatnonzero(np.append(True, np.diff(ends) > 0))
-
-    def _label_weights(self, counts: list[tuple] | None, label_table: tuple | None) -> list[float] | None:
-        if self.weights is None or counts is None:
-            return None
-        values = [label if label_table is None else label_table.index(label) for label, _ in counts]
-        return [float(self.weights[self.y_stored == value].sum()) for value in values]
 
     def reader(self, labels: Labels | None = None, real: bool = False, packed: bool = False) -> Self:
         other = super().reader(labels, real, packed)
@@ -273,11 +268,8 @@ def by_falling_count(counts: np.ndarray) -> np.ndarray:
 def by_frequency(indices: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     """(indices, columns): int32 indices of d columns, renumbered by falling frequency, those of equal frequency as
     they come; and (m,) int64 which column each of the m that occur is."""
-    numbered, small, known = (
-        np.empty_like(indices),
-        np.zeros((d, 2), np.uint32),
-        np.empty(min(d, len(indices)) + 1, np.int64),
-    )
+    numbered, small = np.empty_like(indices), np.zeros((d, 2), np.uint32)
+    known = np.empty(min(d, len(indices)) + 1, np.int64)
     _, n = count_small(indices, 0, small, known, 0, numbered)
     order = by_falling_count(small[known[:n], 1])
     # of those that come, and not of all columns, so that what is looked up lies close together

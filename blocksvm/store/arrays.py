@@ -14,7 +14,7 @@ from xxhash import xxh3_128
 
 from blocksvm.base.errors import InputError
 from blocksvm.files.input import system_number
-from blocksvm.store.hdf5_files import DAMAGE, damage, first_line, group, is_group, member
+from blocksvm.store.hdf5_files import DAMAGE, damage, first_line, group, kind_of_member, member
 
 BYTES, ENDS, NUMBERS = (np.dtype(kind) for kind in ("u1", "i8", "f8"))
 PIECE = 1 << 17  # elements
@@ -46,15 +46,20 @@ def write_arrays(group: h5py.Group, arrays: Mapping[str, np.ndarray]) -> bytes:
     )
 
 
-def opened_array(group, name: str, dtype=None, length: int | None = None) -> h5py.Dataset:
-    """An array, of which nothing is read; InputError where it is missing, of another type or length (None: any), or not
-    stored as we do."""
+def opened_array(group, name: str, dtype=None, length: int | None = None, whole: bool = True) -> h5py.Dataset:
+    """An array, of which nothing is read; InputError where it is missing, of another type or length (None: any), not
+    stored as we do, or not ``whole`` in the file: before memory is taken for it."""
+    sizes: list[int] = []
     try:
         dataset = member(group, name)
         (n,), (chunk,), filters = dataset.shape, dataset.chunks or (0,), dataset.id.get_create_plist()
         used = [filters.get_filter(k)[0] for k in range(filters.get_nfilters())]
         if dtype not in (None, dataset.dtype) or used not in (list(FILTERS), [FILTERS[1]]) or chunk > PIECE:
             raise ValueError("is not stored as expected")
+        if whole and length in (None, n):
+            dataset.id.chunk_iter(lambda info: sizes.append(info.size))
+            if len(sizes) != -(-n // chunk) or max(sizes, default=0) > chunk * dataset.dtype.itemsize + MORE:
+                raise ValueError("claims more than the file has")
     except DAMAGE as error:
         raise damaged(group, name, error) from error
     if length not in (None, n):
@@ -62,20 +67,7 @@ def opened_array(group, name: str, dtype=None, length: int | None = None) -> h5p
     return dataset
 
 
-def _whole(group, name: str, dtype, length: int | None = None) -> h5py.Dataset:
-    """The same, of which the file has all: before memory is taken for it."""
-    dataset, sizes = opened_array(group, name, dtype, length), []
-    (n,), (chunk,) = dataset.shape, dataset.chunks
-    try:
-        dataset.id.chunk_iter(lambda info: sizes.append(info.size))
-        if len(sizes) != -(-n // chunk) or max(sizes, default=0) > chunk * dataset.dtype.itemsize + MORE:
-            raise ValueError("claims more than the file has")
-    except DAMAGE as error:
-        raise damaged(group, name, error) from error
-    return dataset
-
-
-def _read(group, name: str, dataset: h5py.Dataset, begin: int, end: int) -> np.ndarray:
+def _read(group, name: str, dataset: h5py.Dataset, begin: int, end: int | None) -> np.ndarray:
     try:
         return dataset[begin:end]
     except DAMAGE as error:  # HDF5 says that a filter failed
@@ -85,7 +77,7 @@ def _read(group, name: str, dataset: h5py.Dataset, begin: int, end: int) -> np.n
 
 def read_pieces(group, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
     """(start, piece) for each HDF5 chunk of an array; InputError where it is damaged or missing."""
-    dataset = _whole(group, name, dtype)
+    dataset = opened_array(group, name, dtype)
     (n,), (chunk,) = dataset.shape, dataset.chunks
     for start in range(0, n, chunk):
         yield start, _read(group, name, dataset, start, min(start + chunk, n))
@@ -93,13 +85,12 @@ def read_pieces(group, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
 
 def read_array(group, name: str, dtype, length: int | None) -> np.ndarray:
     """The whole array, which must have ``length`` elements (None: as many as it has)."""
-    dataset = _whole(group, name, dtype, length)
-    return _read(group, name, dataset, 0, len(dataset))
+    return _read(group, name, opened_array(group, name, dtype, length), 0, None)
 
 
 def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
     """Elements begin..end-1 of an array, which must have them."""
-    dataset = _whole(group, name, dtype)
+    dataset = opened_array(group, name, dtype)
     if end > len(dataset):
         raise damaged(group, name, f"does not have {end} elements")
     return _read(group, name, dataset, begin, max(begin, end))
@@ -107,14 +98,14 @@ def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
 
 def require_length(group, name: str, length: int | None) -> int:
     """The elements of the array; InputError where these are not ``length``: before memory is taken for them."""
-    return len(opened_array(group, name, length=length))
+    return len(opened_array(group, name, length=length, whole=False))
 
 
 def verify_arrays(parent, deep: int = 0) -> None:
     """Read the arrays of a group, and of those in it; InputError names one that is damaged, ValueError is raised for
     groups that lie deeper than ours do."""
     for name in parent:
-        if is_group(parent, name):
+        if kind_of_member(parent, name) is h5py.Group:
             if deep == DEEPEST:
                 raise ValueError(f"{parent.name} lies too deep")
             verify_arrays(group(parent, name), deep + 1)
@@ -185,7 +176,7 @@ def read_labels(file: h5py.File, n_labels: int, sets: bool) -> tuple:
 def read_factors(file: h5py.File, n_features: int) -> np.ndarray:
     """Factors (d,) float64 of the features of a store or model, in their order:
     /features/idf; InputError where they are damaged or missing."""
-    factors = read_array(member(file, "features", h5py.Group), "idf", NUMBERS, n_features)
+    factors = read_array(group(file, "features"), "idf", NUMBERS, n_features)
     if not (np.isfinite(factors) & (factors > 0.0)).all():
         raise damaged(file, "features/idf", "holds what is no factor")
     return factors

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -24,7 +23,6 @@ from blocksvm.sources.source import ReadingCost
 from blocksvm.store import codec
 
 Span = tuple[int, int]  # from a byte to the one behind the last
-SpansOf = Callable[[int], list[Span]]  # where the bytes of a chunk lie
 
 RUNS_WANTED = 4  # for each thread that decodes
 LONGEST_RUN = 8  # chunks
@@ -52,59 +50,31 @@ class Run:
         """Its chunks are read from now on; cost: of all that the thread has read, to which requests are added."""
 
     def read(self, offset: int, out: memoryview) -> memoryview:
-        """As many bytes from ``offset`` on as ``out`` holds: there, or where memory has them already, until ``end()``;
-        raises Truncated."""
+        """As ``ChunkBytes.read``, until ``end()``."""
         return self.of.read(offset, out)
 
     def end(self) -> None:
         """What was begun is done, or has failed."""
 
 
-class ChunkBytes(ABC):
-    """The bytes of a store, for one consumer; size: of the whole file."""
-
-    size: int
-
-    @abstractmethod
-    def runs(self, chunks: Sequence[int], threads: int) -> Sequence[Run]:
-        """A block's chunks, which will be read now, in runs that are shared among threads."""
-
-    @abstractmethod
-    def read(self, offset: int, out: memoryview) -> memoryview:
-        """As ``Run.read``, of no run."""
-
-    def foresee(self, blocks: Sequence[Sequence[int]]) -> None:
-        """The next blocks will be of these chunks, one after the other."""
-        return
-
-    def within(self, budget: int, longest: int) -> ChunkBytes:
-        """The same; budget: of bytes that are read before they are decoded; longest: of a range that is read at
-        once."""
-        return self
-
-    @abstractmethod
-    def reader(self) -> ChunkBytes:
-        """The same for another consumer."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Nothing is read any more."""
-
-
-class DiskBytes(ChunkBytes):
-    """Of a file by its descriptor, which is closed with it unless ``owned`` by another."""
+class ChunkBytes:
+    """The bytes of a store for one consumer, by the descriptor of its file, which is closed with it unless ``owned`` by
+    another; size: of the whole file."""
 
     def __init__(self, path: Location, descriptor: int, owned: bool = True):
         self.path, self.descriptor, self.owned = path, descriptor, owned
         self.size = os.fstat(descriptor).st_size
 
-    def runs(self, chunks: Sequence[int], threads: int) -> list[Run]:
+    def runs(self, chunks: Sequence[int], threads: int) -> Sequence[Run]:
+        """A block's chunks, which will be read now, in runs that are shared among threads."""
         # enough runs to share, long ones so that few parts have to be decoded beside their place.  To have the system
         # read 16 chunks ahead (posix_fadvise) takes 1.2 s of a cold 373 MB where this takes 1.0.
         length = max(1, min(LONGEST_RUN, len(chunks) // (RUNS_WANTED * threads)))
         return [Run(self, chunks[start : start + length]) for start in range(0, len(chunks), length)]
 
     def read(self, offset: int, out: memoryview) -> memoryview:
+        """As many bytes from ``offset`` on as ``out`` holds: there, or where memory has them already; raises
+        Truncated."""
         left = out
         while left:
             with named_errors(self.path):
@@ -115,8 +85,17 @@ class DiskBytes(ChunkBytes):
             left = left[n:]
         return out
 
-    def reader(self) -> DiskBytes:
-        return DiskBytes(self.path, self.descriptor, owned=False)
+    def foresee(self, blocks: Sequence[Sequence[int]]) -> None:
+        """The next blocks will be of these chunks, one after the other."""
+
+    def within(self, budget: int, longest: int) -> ChunkBytes:
+        """The same; budget: of bytes that are read before they are decoded; longest: of a range that is read at
+        once."""
+        return self
+
+    def reader(self) -> ChunkBytes:
+        """The same for another consumer."""
+        return ChunkBytes(self.path, self.descriptor, owned=False)
 
     def close(self) -> None:
         if self.owned and self.descriptor >= 0:
@@ -131,14 +110,9 @@ class Decoder:
     def __init__(self, store):
         self.store = store
         self.compressed = np.empty(0, np.uint8)  # the part being decoded, as the file has it
-        self.words = np.empty(0, np.uint64)  # for what is not decoded to its place
+        self.words = np.empty(0, np.uint64)  # room for any chunk, for what is not decoded to its place
         self.cost = ReadingCost()
         self.run: Run | None = None  # that is read
-
-    def spent(self) -> ReadingCost:
-        """What reading has cost since this was asked last."""
-        spent, self.cost = self.cost, ReadingCost()
-        return spent
 
     def decode(self, block: Block, run: Run, row: int, element: int, end: int) -> None:
         """Fill the block with a run's chunks from a row and a word or entry on; nothing from ``end`` on is touched."""
@@ -152,17 +126,6 @@ class Decoder:
         finally:
             self.run = None
             run.end()
-
-    def _fault_of(self, records: np.ndarray) -> str:
-        """The fault of the records of rows, or nothing."""
-        if self.store.weighted and not (np.isfinite(records["weight"]) & (records["weight"] >= 0.0)).all():
-            return "a row's weight is not a number of 0 or more"
-        table = self.store.coding.source_labels
-        if table is not None:
-            codes = records["label"][~np.isnan(records["label"])]
-            if not ((codes >= 0.0) & (codes < len(table)) & (codes == np.floor(codes))).all():
-                return "a row's label is not in the table of labels"
-        return ""
 
     def _read(self, chunk: int, offset: int, out: memoryview) -> memoryview:
         began = time.perf_counter()
@@ -182,13 +145,18 @@ class Decoder:
         store = self.store
         rows = np.empty(int(store.chunks.n_rows[chunk]), dtype=store.row_dtype)
         out = memoryview(rows).cast("B")
-        raw = self._read(chunk, store.parts.rows(chunk)[0], out)
+        raw = self._read(chunk, store.parts.rows[chunk][0], out)
         if codec.checksum(raw) != int(store.rows_checksum[chunk]):
             raise self._broken(chunk, "checksum of its rows does not match")
         if raw is not out:
             out[:] = raw
-        if fault := self._fault_of(rows):
-            raise self._broken(chunk, fault)
+        if store.weighted and not (np.isfinite(rows["weight"]) & (rows["weight"] >= 0.0)).all():
+            raise self._broken(chunk, "a row's weight is not a number of 0 or more")
+        table = store.coding.source_labels
+        if table is not None:
+            codes = rows["label"][~np.isnan(rows["label"])]
+            if not ((codes >= 0.0) & (codes < len(table)) & (codes == np.floor(codes))).all():
+                raise self._broken(chunk, "a row's label is not in the table of labels")
         return rows
 
     def _decode_chunk(self, block: Block, chunk: int, row: int, element: int, end: int) -> tuple[int, int]:
@@ -247,30 +215,23 @@ class Decoder:
         A part is decoded whole: its padding is overwritten by the next one, or, where it would run over what this
         thread owns, does not get into the block.
         """
-        size = self.store.part_words
-        target = self._own_words if out is None else out
-        for k, record in enumerate(self.store.parts.of_chunk(chunk)):
+        size, parts = self.store.part_words, self.store.parts
+        if not len(self.words):
+            self.words, self.compressed = np.empty(parts.most_words, np.uint64), np.empty(parts.largest_part, np.uint8)
+        target = self.words if out is None else out
+        for k, record in enumerate(parts.of_chunk(chunk)):
             start, stop = k * size, (k + 1) * size
             if stop <= len(target):
                 self._decode_part(chunk, record, target[start:stop])
             else:
-                own = self._own_words[:size]
+                own = self.words[:size]
                 self._decode_part(chunk, record, own)
                 target[start:n_words] = own[: n_words - start]
         return target[:n_words]
 
-    @property
-    def _own_words(self) -> np.ndarray:
-        """Room for any chunk."""
-        if not len(self.words):
-            self.words = np.empty(self.store.parts.most_words, np.uint64)
-        return self.words
-
     def _decode_part(self, chunk: int, record: tuple, words: np.ndarray) -> None:
         offset, size, checksum = record
         stored = size == words.nbytes  # words that hardly compress, which are read straight to their place
-        if len(self.compressed) < self.store.parts.largest_part:
-            self.compressed = np.empty(self.store.parts.largest_part, np.uint8)
         out = memoryview(words).cast("B") if stored else memoryview(self.compressed)[:size]
         raw = self._read(chunk, offset, out)
         if codec.checksum(raw) != checksum:

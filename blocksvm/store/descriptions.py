@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
@@ -164,14 +165,24 @@ class MethodMeta(Struct):
             raise ValueError("its loss is no name")
 
 
-class CertificateMeta(Struct):
+@dataclass(frozen=True)
+class CertificateMeta:
+    """Primal, dual and gap over all rows for one fixed w; dual and rel_gap are None for a primal method, all three for
+    an online learner. accuracy: the share of the rows with a label whose label is predicted; None where targets are
+    real numbers. rmse: of these, the root of the mean squared error of the rows; None where some were not read.
+    Whatever was rounded, P(w) <= primal, D(a) >= dual, and the relative gap <= rel_gap; rounding: the part of rel_gap
+    that is the bound of what was rounded. alpha_factors: with a free bias, by which the saved dual variables with a
+    direction < 0 and above 0 are to be multiplied, so that sum a direction = 0: the dual is theirs. by_class: of
+    several problems, one a class, the primal, dual, rel_gap and rounding of each; then primal and dual are their sums,
+    and the others those of the largest gap."""
+
     primal: float | None
     dual: float | None
     rel_gap: float | None
     accuracy: float | None
     rmse: float | None = None
-    alpha_factors: Pair | None = None
-    by_class: dict[str, list[float | None]] | None = None
+    alpha_factors: tuple[float, float] | None = None
+    by_class: dict[str, list[float]] | None = None
     rounding: float | None = None
 
 

@@ -1,11 +1,14 @@
-"""Our HDF5 files as wholes: kinds and versions, descriptions, opening with a sentence for every failure."""
+"""Our HDF5 files as wholes: kinds and versions, descriptions, opening with a sentence for every failure, and new ones,
+which HDF5 writes into a ``NewFile``, which sees every error."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import h5py
@@ -14,6 +17,7 @@ from xxhash import xxh3_64_hexdigest
 
 from blocksvm.base.errors import InputError
 from blocksvm.files.input import open_input, system_number
+from blocksvm.files.output import NewFile, new_files
 from blocksvm.files.paths import Location, ObjectUrl, location, require_same
 from blocksvm.store.descriptions import Description, as_json, parse
 
@@ -36,13 +40,6 @@ HELD_OPEN = {
 
 def kind_text(kind: str) -> str:
     return {"structure": "structured model"}.get(kind, kind)
-
-
-def create_group(file: h5py.File, name: str) -> h5py.Group:
-    """A group that does not note when it was written."""
-    creation = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
-    creation.set_obj_track_times(False)
-    return h5py.Group(h5py.h5g.create(file.id, name.encode(), gcpl=creation))
 
 
 def write_text_attribute(file: h5py.File, name: str, text: str) -> None:
@@ -80,27 +77,6 @@ def open_hdf5(path: str | Location, *kinds: str) -> OpenHdf5:
     path = location(path)
     wanted = "store, model or checkpoint" if len(kinds) == len(MAKERS) else " or ".join(map(kind_text, kinds))
     maker = MAKERS[kinds[0]]
-    file = _opened(path, wanted, maker)
-    try:
-        try:
-            kind, version = text_attribute(file, "blocksvm"), version_attribute(file)
-        except DAMAGE as error:
-            if system_number(error) is not None:
-                raise damage(path, error) from error
-            raise InputError(f"{path}: is not a blocksvm {wanted}, or is damaged; make one with {maker}") from error
-        if kind not in kinds:
-            raise InputError(f"{path}: is a {kind_text(kind)}, but a {wanted} is needed here; make one with {maker}")
-        if version != VERSIONS[kind]:
-            ours = VERSIONS[kind]
-            age, advice = ("newer", "install a newer blocksvm") if version > ours else ("older", "make it again")
-            raise InputError(f"{path}: has format version {version}, {age} than this program's {ours}; {advice}")
-    except BaseException:
-        file.close()
-        raise
-    return file
-
-
-def _opened(path: Location, wanted: str, maker: str) -> OpenHdf5:
     if not path.exists():
         raise InputError(f"{path}: no such file; expected a blocksvm {wanted}")
     if path.is_dir():
@@ -120,16 +96,26 @@ def _opened(path: Location, wanted: str, maker: str) -> OpenHdf5:
         if first[:8] != b"\x89HDF\r\n\x1a\n":
             raise InputError(f"{path}: is not a blocksvm {wanted} (not an HDF5 file); make one with {maker}")
     try:
-        if isinstance(path, ObjectUrl):
-            return OpenHdf5(opened(), "r")
-        file = OpenHdf5(path, "r", locking=False)
+        file = OpenHdf5(opened(), "r") if isinstance(path, ObjectUrl) else OpenHdf5(path, "r", locking=False)
     except OSError as error:
         for words, sentence in HELD_OPEN.items():
             if words in str(error):
                 raise InputError(f"{path}: {sentence}") from error
         raise damage(path, error, "is truncated or damaged") from error
     try:
-        require_same(path, os.fstat(file.id.get_vfd_handle()))
+        if not isinstance(path, ObjectUrl):
+            require_same(path, os.fstat(file.id.get_vfd_handle()))
+        try:
+            kind, version = text_attribute(file, "blocksvm"), version_attribute(file)
+        except DAMAGE as error:
+            if system_number(error) is not None:
+                raise damage(path, error) from error
+            raise InputError(f"{path}: is not a blocksvm {wanted}, or is damaged; make one with {maker}") from error
+        if kind not in kinds:
+            raise InputError(f"{path}: is a {kind_text(kind)}, but a {wanted} is needed here; make one with {maker}")
+        if version != (ours := VERSIONS[kind]):
+            age, advice = ("newer", "install a newer blocksvm") if version > ours else ("older", "make it again")
+            raise InputError(f"{path}: has format version {version}, {age} than this program's {ours}; {advice}")
     except BaseException:
         file.close()
         raise
@@ -176,11 +162,6 @@ def member(group, name: str, kind: type = h5py.Dataset):
         if not known:
             raise ValueError(f"{name} is of an unknown type, or empty")
     return entry
-
-
-def is_group(file, name: str) -> bool:
-    """Whether this member is a group; ValueError for a link to somewhere else."""
-    return kind_of_member(file, name) is h5py.Group
 
 
 def group(file, name: str) -> h5py.Group:
@@ -243,3 +224,56 @@ def read_meta(file: h5py.File) -> Any:
         return parse(text, text_attribute(file, "blocksvm"))
     except DAMAGE as error:
         raise damage(file.filename, error) from error
+
+
+class NewHdf5(h5py.File):
+    """A file that is being written; ``sink`` is what its bytes go to."""
+
+    def __init__(self, sink: NewFile):
+        creation, access = h5py.h5p.create(h5py.h5p.FILE_CREATE), h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+        creation.set_obj_track_times(False)  # equal contents are equal files
+        access.set_libver_bounds(h5py.h5f.LIBVER_V110, h5py.h5f.LIBVER_V110)
+        access.set_fileobj_driver(h5py.h5fd.fileobj_driver, sink)
+        super().__init__(h5py.h5f.create(os.fsencode(sink.partial), h5py.h5f.ACC_TRUNC, creation, access))
+        self.sink = sink
+
+    def create_group(self, name: str) -> h5py.Group:
+        """A group that does not note when it was written."""
+        creation = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
+        creation.set_obj_track_times(False)
+        return h5py.Group(h5py.h5g.create(self.id, name.encode(), gcpl=creation))
+
+
+@contextmanager
+def create_hdf5(path: Location, kind: str, overwrite: bool = True) -> Iterator[NewHdf5]:
+    """A new HDF5 file of the given kind, under its name only when it is whole; without ``overwrite`` InputError where
+    there is a file of that name by then."""
+    with create_together([path], kind, overwrite) as (file,):
+        yield file
+
+
+@contextmanager
+def create_together(
+    paths: Sequence[Location], kind: str, overwrite: bool = True, temp: Path | None = None
+) -> Iterator[list[NewHdf5]]:
+    """The same of several files, of which none takes its name before all are whole; temp: where objects are made."""
+    with new_files(paths, overwrite, temp) as sinks:
+        files: list[NewHdf5] = []
+        try:
+            for sink in sinks:
+                files.append(NewHdf5(sink))
+                write_text_attribute(files[-1], "blocksvm", kind)
+                files[-1].attrs["format_version"] = VERSIONS[kind]
+            yield files
+            for file in files:
+                file.close()
+        except BaseException as error:
+            failed = [sink.error for sink in sinks if sink.error is not None]
+            for sink in sinks:
+                sink.error = sink.error or error  # from now on nothing is written
+            for file in files:
+                with suppress(OSError, RuntimeError, ValueError):
+                    file.close()
+            if failed and error is not failed[0]:  # HDF5 stumbled over what was not written
+                raise failed[0] from error
+            raise

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import weakref
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from queue import SimpleQueue
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
+from threading import Lock
 from typing import Self
 
-import h5py
 import numpy as np
 
 from blocksvm.base.errors import InputError
@@ -16,75 +17,55 @@ from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, lab
 from blocksvm.base.threads import n_processors
 from blocksvm.files.paths import Location, ObjectUrl, location
 from blocksvm.sources.block import WORD_BYTES, Arena, Block
-from blocksvm.sources.source import ChunkTable, Source, largest_chunk_bytes
+from blocksvm.sources.source import ChunkTable, ReadingCost, Source, largest_chunk_bytes
 from blocksvm.store import codec
 from blocksvm.store.arrays import PIECE, read_labels, read_names, read_range, read_text, require_length
-from blocksvm.store.decoder import ChunkBytes, Decoder, DiskBytes, Span
+from blocksvm.store.decoder import ChunkBytes, Decoder, Span
 from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW, StepMeta, StoreMeta
-from blocksvm.store.hdf5_files import damage_named, member, open_hdf5, read_meta, read_table
+from blocksvm.store.hdf5_files import damage_named, group, member, open_hdf5, read_meta, read_table
 
 UNITS_WANTED = 800
 UNIT_BYTES = 16_000_000
-UNIT_SHARE = 1 / 6  # of the memory for what is under way
+UNIT_SHARE = 1 / 6  # of the memory for what is under way; also of what is asked for at once
 
 
 class PartTable:
-    """Of a store's file and its tables of PART and of CHUNK records; ValueError where the file's datasets are not those
-    that the tables are of."""
+    """Of a store's file of so many bytes and its tables, PART and CHUNK records; ValueError where the file has not the
+    datasets that they are of, where these do not lie in it, or a part is larger than Blosc makes one."""
 
-    def __init__(self, file, parts: np.ndarray, chunks: np.ndarray, part_words: int, row_dtype: np.dtype):
+    def __init__(self, file, file_bytes: int, records: np.ndarray, chunks: np.ndarray, part_words: int, row_dtype):
         rows, words = member(file, "rows"), member(file, "words")
         if rows.dtype != row_dtype or rows.shape != (int(chunks["n_rows"].sum(dtype=np.int64)),):
             raise ValueError("/rows does not have the rows that the description names")
-        if words.shape != (len(parts) * part_words,) or words.chunks != (part_words,) or words.dtype != np.uint64:
+        if words.shape != (len(records) * part_words,) or words.chunks != (part_words,) or words.dtype != np.uint64:
             raise ValueError("/words does not have the parts that the description names")
-        self.records = parts
-        self.part_words = part_words
-        self.rows_offset: int | None = rows.id.get_offset()
-        self.row_bytes = row_dtype.itemsize
-        self.first_row, self.n_rows, self.first_part, self.n_parts = (
-            chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "first_part", "n_parts")
-        )
-        self.largest_part = int(parts["size"].max(initial=0))
-        self.most_words = int(self.n_parts.max()) * part_words  # of a chunk, with those that fill up its last part
-
-    def check(self, file_bytes: int) -> None:
-        """ValueError where the rows or a part are not in the file, or a part is larger than Blosc makes one."""
-        offsets, sizes = self.records["offset"], self.records["size"].astype(np.uint64)
-        if int(sizes.max()) > self.part_words * WORD_BYTES + codec.HEADER:
+        offsets, sizes = records["offset"], records["size"].astype(np.uint64)
+        if int(sizes.max()) > part_words * WORD_BYTES + codec.HEADER:
             raise ValueError("a part of /words is larger than what it holds")
-        if int(offsets.max()) > file_bytes or int((offsets + sizes).max()) > file_bytes:
+        offset, n_bytes = rows.id.get_offset(), rows.shape[0] * row_dtype.itemsize
+        if offset is None or max(offset + n_bytes, int(offsets.max()), int((offsets + sizes).max())) > file_bytes:
             raise ValueError("the file is truncated")
-        if self.rows_offset is None or self.rows_offset + int(self.n_rows.sum()) * self.row_bytes > file_bytes:
-            raise ValueError("the file is truncated")
+        self.records = records
+        self.first_part, self.n_parts = chunks["first_part"].astype(np.int64), chunks["n_parts"].astype(np.int64)
+        ends = offset + np.append(0, np.cumsum(chunks["n_rows"].astype(np.int64))) * row_dtype.itemsize
+        self.rows: list[Span] = list(pairwise(ends.tolist()))  # where the records of each chunk's rows lie
+        self.largest_part = int(sizes.max())
+        self.most_words = int(self.n_parts.max()) * part_words  # of a chunk, with those that fill up its last part
+        ends_of_parts = np.append(0, np.cumsum(sizes.astype(np.int64)))
+        self.sizes = np.diff(ends) + ends_of_parts[self.first_part + self.n_parts] - ends_of_parts[self.first_part]
 
     def of_chunk(self, chunk: int) -> list[tuple]:
         """The records of a chunk's parts (PART dtype, as tuples of int)."""
         first = int(self.first_part[chunk])
         return self.records[first : first + int(self.n_parts[chunk])].tolist()
 
-    def rows(self, chunk: int) -> Span:
-        """Where the records of a chunk's rows lie."""
-        assert self.rows_offset is not None
-        begin = self.rows_offset + int(self.first_row[chunk]) * self.row_bytes
-        return begin, begin + int(self.n_rows[chunk]) * self.row_bytes
-
     def spans(self, chunk: int) -> list[Span]:
         """Where the bytes of a chunk lie."""
-        return [self.rows(chunk), *((offset, offset + size) for offset, size, _ in self.of_chunk(chunk))]
-
-    def sizes(self) -> np.ndarray:
-        """(n_chunks,) int64: the bytes of each chunk."""
-        parts = np.append(0, np.cumsum(self.records["size"].astype(np.int64)))
-        return self.n_rows * self.row_bytes + parts[self.first_part + self.n_parts] - parts[self.first_part]
+        return [self.rows[chunk], *((offset, offset + size) for offset, size, _ in self.of_chunk(chunk))]
 
 
-def most_bytes(share: int) -> int:
-    """Of a unit, and of what is asked for at once; share: the memory for what is under way."""
-    return max(1, min(UNIT_BYTES, int(UNIT_SHARE * share)))
-
-
-# Threads that decode a block together.  Their buffers take this part of the memory, or what LEAST_DECODERS need.
+# Threads that decode a block together: the one that reads it, one that waits for it and helps, and more of the store's
+# own.  Their buffers take this part of the memory, or what LEAST_DECODERS need.
 LEAST_DECODERS, MOST_DECODERS = 3, 16
 MEMORY_SHARE = 1 / 32
 
@@ -111,7 +92,12 @@ class Store(Source):
         self.readers: weakref.WeakSet[Store] = weakref.WeakSet()
         self.pool = ThreadPoolExecutor(1)
         try:
-            self.bytes = self._bytes()
+            if isinstance(self.path, ObjectUrl):
+                from blocksvm.store.remote_chunks import RemoteBytes  # which takes a while to import
+
+                self.bytes: ChunkBytes = RemoteBytes(self.path.remote, lambda chunk: self.parts.spans(chunk))
+            else:  # the very file that HDF5 has opened
+                self.bytes = ChunkBytes(self.path, os.dup(self.file.id.get_vfd_handle()))
             self.is_open = True
             self._start_decoders(LEAST_DECODERS)
             self.meta: StoreMeta = read_meta(self.file)
@@ -120,17 +106,11 @@ class Store(Source):
             self.close()
             raise
 
-    def _bytes(self) -> ChunkBytes:
-        if isinstance(self.path, ObjectUrl):
-            from blocksvm.store.remote_chunks import RemoteBytes  # which takes a while to import
-
-            return RemoteBytes(self.path.remote, lambda chunk: self.parts.spans(chunk))
-        # the very file that HDF5 has opened
-        return DiskBytes(self.path, os.dup(self.file.id.get_vfd_handle()))
-
     def _start_decoders(self, most: int) -> None:
-        self.decoders = [Decoder(self) for _ in range(max(1, min(most, n_processors())))]
-        self.pool = ThreadPoolExecutor(len(self.decoders), thread_name_prefix="blocksvm-decoder")
+        self.decoders = [Decoder(self) for _ in range(max(2, min(most, n_processors())))]
+        self.pool = ThreadPoolExecutor(max(1, len(self.decoders) - 2), thread_name_prefix="blocksvm-decoder")
+        self.under_way: tuple | None = None  # what ``_take_part`` takes of the block that is read
+        self.helping = Lock()
 
     def reader(self, labels: Labels | None = None, real: bool = False, packed: bool = False) -> Self:
         """The same rows for another consumer, which shares the file and its tables and nothing else; closed by its
@@ -153,8 +133,7 @@ class Store(Source):
             self.part_words = meta.part_words
             self.row_dtype = WEIGHTED_ROW if meta.weighted else ROW
             check_tables(chunks, meta)
-            self.parts = PartTable(self.file, parts, chunks, self.part_words, self.row_dtype)
-            self.parts.check(self.bytes.size)
+            self.parts = PartTable(self.file, self.bytes.size, parts, chunks, self.part_words, self.row_dtype)
             require_length(self._group("features"), "ids", meta.n_features)
             table = None
             if meta.label_kind != NUMBERS:
@@ -214,16 +193,19 @@ class Store(Source):
         most = self._decoders_within(memory)
         self.pool.shutdown()
         share = max(int(MEMORY_SHARE * memory), LEAST_DECODERS * self._decoder_bytes)
-        self.bytes = self.bytes.within(share, most_bytes(int(MEMORY_SHARE * memory)))
+        self.bytes = self.bytes.within(share, self._most_bytes(memory))
         self._start_decoders(most if threads is None else min(threads, most))
 
+    def _most_bytes(self, memory: int) -> int:
+        return max(1, min(UNIT_BYTES, int(UNIT_SHARE * int(MEMORY_SHARE * memory))))
+
     def unit_bytes(self, memory: int) -> int | None:
-        return max(1, min(most_bytes(int(MEMORY_SHARE * memory)), int(self.parts.sizes().sum()) // UNITS_WANTED))
+        return max(1, min(self._most_bytes(memory), int(self.parts.sizes.sum()) // UNITS_WANTED))
 
     def units(self, n_bytes: int | None) -> np.ndarray | None:
         if n_bytes is None:
             return None
-        sizes = self.parts.sizes()
+        sizes = self.parts.sizes
         return np.unique((np.cumsum(sizes) - sizes) // n_bytes, return_index=True)[1]
 
     def read_rows(self, chunk: int) -> np.ndarray:
@@ -237,46 +219,55 @@ class Store(Source):
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
         n_rows, sizes = self.chunks.n_rows[chunks], self.sizes[chunks]
         block = self.shape.new_block(arena, int(n_rows.sum()), int(sizes.sum()), self.n_features)
-        free: SimpleQueue[Decoder] = SimpleQueue()
+        failed: dict[int, BaseException] = {}
+        # each run knows its position in the block beforehand: the block is the same whichever thread decodes it
+        rows, positions = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(sizes)).tolist()
+        runs: list[tuple] = []
+        stop = 0
+        for run in self.bytes.runs(chunks.tolist(), len(self.decoders)):
+            start, stop = stop, stop + len(run.chunks)
+            runs.append((len(runs), (run, rows[start], positions[start], positions[stop])))
+        work = block, iter(runs), failed
+        self.under_way = work
+        others = [self.pool.submit(self._take_part, decoder, *work) for decoder in self.decoders[2:]]
+        self._take_part(self.decoders[0], *work)
+        wait(others)
+        with self.helping:  # all are done before the arena is used again
+            self.under_way = None
+        if failed:
+            raise failed[min(failed)]  # what went wrong first in the order of the runs
         for decoder in self.decoders:
-            free.put(decoder)
-
-        def decode(*run) -> None:
-            decoder = free.get()
-            try:
-                decoder.decode(block, *run)
-            finally:
-                free.put(decoder)
-
-        done = [self.pool.submit(decode, *run) for run in self._runs(chunks.tolist(), n_rows, sizes)]
-        wait(done, return_when=FIRST_EXCEPTION)
-        for one in done:
-            one.cancel()
-        wait(done)  # all are done before the arena is used again
-        for one in done:
-            one.result()  # what went wrong first in the order of the runs
-        for decoder in self.decoders:
-            self.cost += decoder.spent()
+            self.cost += decoder.cost
+            decoder.cost = ReadingCost()
         self.cost.blocks += 1
         self.cost.nnz += int(self.chunks.nnz[chunks].sum())
         return block
 
-    def _runs(self, chunks: list[int], n_rows: np.ndarray, sizes: np.ndarray) -> list[tuple]:
-        """(run, row, element, end), as ``Decoder.decode`` takes them: each run knows its position in the block
-        beforehand, so that the block is the same whichever thread decodes it."""
-        rows, positions = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(sizes)).tolist()
-        runs, start = [], 0
-        for run in self.bytes.runs(chunks, len(self.decoders)):
-            stop = start + len(run.chunks)
-            runs.append((run, rows[start], positions[start], positions[stop]))
-            start = stop
-        return runs
+    def _take_part(self, decoder: Decoder, block: Block, runs: Iterator, failed: dict[int, BaseException]) -> None:
+        """Decode runs, each of which the list's iterator gives to one thread, until none is left or one has failed."""
+        for number, run in runs:
+            try:
+                decoder.decode(block, *run)
+            except BaseException as error:
+                failed[number] = error
+            if failed:
+                break
+
+    def help(self) -> bool:
+        with self.helping:
+            work = self.under_way
+            if work is not None:
+                self._take_part(self.decoders[1], *work)
+        return work is not None
 
     def foresee(self, blocks: list[np.ndarray]) -> None:
         self.bytes.foresee([chunks.tolist() for chunks in blocks])
 
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
-        return not_below_0(self.path, read_range(self._group("features"), "ids", np.dtype(np.int64), start, stop))
+        ids = read_range(self._group("features"), "ids", np.dtype(np.int64), start, stop)
+        if int(ids.min(initial=0)) < 0:
+            raise InputError(f"{self.path}: a feature's id is below 0; the file is damaged, make it again")
+        return ids
 
     def feature_names(self, start: int, stop: int) -> list[str] | None:
         if not self.named:
@@ -292,9 +283,7 @@ class Store(Source):
 
     def feature_texts(self, start: int, stop: int) -> tuple[bytes, np.ndarray] | None:
         """The names of some features as UTF-8, one after the other, and where each begins and the last ends."""
-        if not self.named:
-            return None
-        return read_text(self._group("features"), start, stop)
+        return read_text(self._group("features"), start, stop) if self.named else None
 
     def history(self) -> list[StepMeta]:
         return self.meta.history
@@ -309,7 +298,7 @@ class Store(Source):
 
     def _group(self, name: str):
         with damage_named(self.file):
-            return member(self.file, name, h5py.Group)
+            return group(self.file, name)
 
     def verify(self, progress=None) -> None:
         """Read everything that matters against its checksums; InputError names what is damaged."""
@@ -321,12 +310,6 @@ class Store(Source):
         for start in range(0, self.n_features if self.named else 0, PIECE):
             self.feature_names(start, min(start + PIECE, self.n_features))
         check_ids(self)
-
-
-def not_below_0(path: Location, ids: np.ndarray) -> np.ndarray:
-    if int(ids.min(initial=0)) < 0:
-        raise InputError(f"{path}: a feature's id is below 0; the file is damaged, make it again")
-    return ids
 
 
 def check_ids(store: Store, at_once: int = IDS_AT_ONCE) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 
 from blocksvm.files.remote import LOOP, RemoteObject
 from blocksvm.sources.source import ReadingCost
-from blocksvm.store.decoder import ChunkBytes, Run, Span, SpansOf, Truncated
+from blocksvm.store.decoder import ChunkBytes, Run, Span, Truncated
 
 GAP = 1 << 16  # bytes that nobody wants, for which two ranges are one: HDF5 writes its own tables between chunks
 READ_AHEAD, LONGEST = 32_000_000, 8_000_000  # bytes, where nobody has said how much memory there is
@@ -73,11 +73,12 @@ class RemoteRun(Run):
 class RemoteBytes(ChunkBytes):
     """Of an object.
 
-    budget: bytes that are under way or wait to be decoded, at most, if a run has not more; longest: bytes of a run, if
-    a chunk has not more.
+    spans_of: where the bytes of a chunk lie; budget: bytes that are under way or wait to be decoded, at most, if a run
+    has not more; longest: bytes of a run, if a chunk has not more.
     """
 
-    def __init__(self, remote: RemoteObject, spans_of: SpansOf, budget: int = READ_AHEAD, longest: int = LONGEST):
+    def __init__(self, remote: RemoteObject, spans_of: Callable[[int], list[Span]],
+                 budget: int = READ_AHEAD, longest: int = LONGEST):  # fmt: skip
         self.remote, self.spans_of = remote, spans_of
         self.size = remote.identity().size
         self.budget, self.longest = budget, longest

@@ -12,25 +12,13 @@ import h5py
 import numpy as np
 from xxhash import xxh3_128_hexdigest
 
-from blocksvm.base.labels import MOST_LABELS, MOST_SETS, SETS, STRINGS, kind_of
+from blocksvm.base.labels import MOST_LABELS, MOST_SETS, NUMBERS, SETS, STRINGS, kind_of
 from blocksvm.kernels.rows import HEADER, HOT
 from blocksvm.sources.block import WORD_BYTES
 from blocksvm.sources.block_kernels import pack_rows
 from blocksvm.store import codec
 from blocksvm.store.arrays import write_array, write_arrays, write_labels, write_names
 from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW, StoreMeta, typed
-from blocksvm.store.hdf5_files import create_group
-
-
-def blosc_dataset(group, name: str, dtype, chunk: int) -> h5py.Dataset:
-    """An empty 1-D dataset that grows, whose chunks hold what ``codec.encode`` makes, readable by any HDF5 with
-    hdf5plugin."""
-    import hdf5plugin
-
-    options = hdf5plugin.Blosc(cname=codec.CODEC, clevel=codec.LEVEL, shuffle=hdf5plugin.Blosc.SHUFFLE)
-    return group.create_dataset(
-        name, shape=(0,), maxshape=(None,), dtype=dtype, chunks=(chunk,), fillvalue=0, **dict(options)
-    )
 
 
 class StoreWriter:
@@ -60,12 +48,13 @@ class StoreWriter:
         self.rows = file.create_dataset("rows", shape=(n_rows,), dtype=WEIGHTED_ROW if weighted else ROW)
         self.row_type = h5py.h5t.py_create(self.rows.dtype)
         self.chunks: list[tuple] = []
-        self.checksums: list[int] = []
+        self.checksums: list[int] = []  # of the parts that are written
         self.pending: deque = deque()
-        self.parts_submitted = 0
-        self.parts_written = 0
-        self.rows_cut = 0
-        self.counts = RowCounts(weighted)
+        self.parts_submitted = self.rows_cut = 0
+        self.nnz, self.n_unlabelled = 0, 0
+        self.max_sq_norm = self.total_weight = 0.0
+        self.label_counts: dict[float, int] | None = {}  # of labels as they are kept, see blocksvm/base/labels.py
+        self.label_weights: dict[float, float] = {}
         self._start_chunk()
 
     def _start_chunk(self) -> None:
@@ -134,7 +123,7 @@ class StoreWriter:
         """The records of a chunk, which are whole."""
         checksum = codec.checksum(rows.tobytes())
         self.chunks.append((self.rows_cut, len(rows), nnz, n_words, self.parts_submitted, n_parts, checksum))
-        self.counts.add(rows, nnz)
+        self._count(rows, nnz)
         # self.rows[first:last] = rows, in a third of the time
         position = self.rows.id.get_space()
         position.select_hyperslab((self.rows_cut,), rows.shape)
@@ -146,14 +135,18 @@ class StoreWriter:
         raw, mask, checksum = encoded
         assert self.part_words is not None
         if self.words is None:
-            self.words = blosc_dataset(self.file, "words", np.uint64, self.part_words)
-        start = self.parts_written * self.part_words
+            import hdf5plugin
+
+            # its chunks hold what ``codec.encode`` makes, readable by any HDF5 with hdf5plugin
+            blosc = hdf5plugin.Blosc(cname=codec.CODEC, clevel=codec.LEVEL, shuffle=hdf5plugin.Blosc.SHUFFLE)
+            self.words = self.file.create_dataset("words", shape=(0,), maxshape=(None,), dtype=np.uint64,
+                                                  chunks=(self.part_words,), fillvalue=0, **dict(blosc))  # fmt: skip
+        start = len(self.checksums) * self.part_words
         if start + self.part_words > self.words.shape[0]:
             self.words.resize((max(64 * self.part_words, 2 * self.words.shape[0]),))
         self.words.id.write_direct_chunk((start,), raw, filter_mask=mask)
         self.checksums.append(checksum)
         self.file.sink.check()
-        self.parts_written += 1
 
     def finish(self, n_features: int, feature_ids: Callable[[int, int], np.ndarray], described: dict,
                labels: tuple | None = None, names: tuple[np.ndarray, Callable] | None = None,
@@ -167,17 +160,22 @@ class StoreWriter:
         self._close_chunk()
         while self.pending:
             self._write_part(self.pending.popleft().result())
+        size = self.part_words
         assert self.words is not None
-        assert self.part_words is not None
-        self.words.resize((self.parts_written * self.part_words,))
-        chunks = np.array(self.chunks, dtype=CHUNK)
-        parts = np.zeros(self.parts_written, dtype=PART)
+        assert size is not None
+        chunks, parts = np.array(self.chunks, dtype=CHUNK), np.zeros(len(self.checksums), dtype=PART)
+        self.words.resize((len(parts) * size,))
         parts["checksum"] = self.checksums
         self.file.flush()
-        fill_offsets(self.words, parts)
+
+        def note(info) -> None:
+            k = info.chunk_offset[0] // size
+            parts["offset"][k], parts["size"][k] = info.byte_offset, info.size
+
+        self.words.id.chunk_iter(note)  # one walk: asking chunk by chunk is slow
         self.file.create_dataset("chunks", data=chunks)
         self.file.create_dataset("parts", data=parts)
-        features = create_group(self.file, "features")
+        features = self.file.create_group("features")
         content = [chunks.tobytes(), parts["checksum"].tobytes()]
         content.append(write_array(features, "ids", n_features, np.int64, feature_ids))
         if names is not None:
@@ -187,15 +185,50 @@ class StoreWriter:
         if labels is not None:
             content.append(write_labels(self.file, labels))
         counted = {
-            "n_samples": self.rows_cut, "n_features": n_features, "n_nonzeros": self.counts.nnz,
-            "n_chunks": len(chunks), "n_parts": len(parts), "chunk_nonzeros": self.chunk_nnz,
-            "part_words": self.part_words, "values": "ones" if self.value_dtype is None else self.value_dtype.name,
-            "max_norm": float(np.sqrt(self.counts.max_sq_norm)), "labels": self.counts.labels(labels),
+            "n_samples": self.rows_cut, "n_features": n_features, "n_chunks": len(chunks), "n_parts": len(parts),
+            "chunk_nonzeros": self.chunk_nnz, "part_words": size,
+            "values": "ones" if self.value_dtype is None else self.value_dtype.name,
             "codec": codec.NONE if self.codec_name == codec.NONE else f"blosc-{self.codec_name}-{codec.LEVEL}",
             "chunks_checksum": codec.checksum(chunks.tobytes()), "parts_checksum": codec.checksum(parts.tobytes()),
             "fingerprint": xxh3_128_hexdigest(b"".join(content)),
         }  # fmt: skip
-        return typed(described | counted | self.counts.beyond_numbers(labels, names is not None), StoreMeta)
+        return typed(described | counted | self._counted(labels, names is not None), StoreMeta)
+
+    def _count(self, rows: np.ndarray, nnz: int) -> None:
+        """Count the rows of a chunk: the sums of weights are the same however the rows came."""
+        self.max_sq_norm = max(self.max_sq_norm, float(rows["sq_norm"].max()))
+        self.nnz += nnz
+        self.n_unlabelled += int(np.isnan(rows["label"]).sum())
+        if self.weighted:
+            self.total_weight += float(rows["weight"].sum())
+        if self.label_counts is None:
+            return
+        known, position = np.unique(rows["label"], return_inverse=True)
+        weights = np.bincount(position, rows["weight"]) if self.weighted else np.zeros(len(known))
+        counts = zip(known.tolist(), np.bincount(position).tolist(), weights.tolist(), strict=True)
+        for label, count, weight in counts:
+            if not math.isnan(label):
+                self.label_counts[label] = self.label_counts.get(label, 0) + count
+                self.label_weights[label] = self.label_weights.get(label, 0.0) + weight
+        if len(self.label_counts) > MOST_SETS:
+            self.label_counts = None
+
+    def _counted(self, table: tuple | None, named: bool) -> dict:
+        """What a description has of these counts.  table: the labels, rising, where they are not numbers."""
+        kind = NUMBERS if table is None else kind_of(table[0]) if table else STRINGS
+        counts = self.label_counts
+        if counts is not None and len(counts) > MOST_LABELS and kind != SETS:
+            counts = None  # too many
+        labels = None if counts is None else sorted(counts.items())
+        weights = None if labels is None else [self.label_weights[label] for label, _ in labels]
+        if labels is not None and table is not None:
+            labels = [(table[int(position)], count) for position, count in labels]
+        return {
+            "n_nonzeros": self.nnz, "max_norm": math.sqrt(self.max_sq_norm), "labels": labels, "label_kind": kind,
+            "n_labels": len(table or ()), "n_unlabelled": self.n_unlabelled, "weighted": self.weighted,
+            "total_weight": self.total_weight if self.weighted else None,
+            "label_weights": weights if self.weighted else None, "named": named,
+        }  # fmt: skip
 
 
 class PackedRows(NamedTuple):
@@ -225,75 +258,7 @@ def packed(lengths: np.ndarray, indices: np.ndarray, values: np.ndarray | None, 
     return PackedRows(words[:n], sizes, lengths)
 
 
-def encode_part(words: np.ndarray, codec_name: str = codec.CODEC) -> tuple[bytes, int, int]:
+def encode_part(words: np.ndarray, codec_name: str) -> tuple[bytes, int, int]:
     """(bytes, HDF5's filter mask, checksum) of the words of a part."""
     raw, mask = codec.encode(words, codec_name)
     return raw, mask, codec.checksum(raw)
-
-
-def fill_offsets(words: h5py.Dataset, parts: np.ndarray) -> None:
-    """Write where each HDF5 chunk of the words lies into the table (one walk: asking chunk by chunk is slow)."""
-
-    def visit(info) -> None:
-        k = info.chunk_offset[0] // words.chunks[0]
-        parts["offset"][k] = info.byte_offset
-        parts["size"][k] = info.size
-
-    if len(parts):
-        words.id.chunk_iter(visit)
-
-
-class RowCounts:
-    """Counts over records of rows.  weighted: they have weights."""
-
-    def __init__(self, weighted: bool):
-        self.weighted = weighted
-        self.max_sq_norm = 0.0
-        self.nnz = 0
-        self.label_counts: dict[float, int] | None = {}  # of labels as they are kept, see blocksvm/base/labels.py
-        self.label_weights: dict[float, float] = {}
-        self.total_weight = 0.0
-        self.n_unlabelled = 0
-
-    def add(self, rows: np.ndarray, nnz: int) -> None:
-        """Count the rows of a chunk: the sums of weights are the same however the rows came."""
-        self.max_sq_norm = max(self.max_sq_norm, float(rows["sq_norm"].max()))
-        self.nnz += nnz
-        self.n_unlabelled += int(np.isnan(rows["label"]).sum())
-        if self.weighted:
-            self.total_weight += float(rows["weight"].sum())
-        if self.label_counts is None:
-            return
-        known, position = np.unique(rows["label"], return_inverse=True)
-        weights = np.bincount(position, rows["weight"]) if self.weighted else np.zeros(len(known))
-        counts = zip(known.tolist(), np.bincount(position).tolist(), weights.tolist(), strict=True)
-        for label, count, weight in counts:
-            if not math.isnan(label):
-                self.label_counts[label] = self.label_counts.get(label, 0) + count
-                self.label_weights[label] = self.label_weights.get(label, 0.0) + weight
-        if len(self.label_counts) > MOST_SETS:
-            self.label_counts = None
-
-    def labels(self, table: tuple | None) -> list | None:
-        """Each label with its rows, rising; None where there are too many.  table: the labels, where they are not
-        numbers."""
-        sets = table and kind_of(table[0]) == SETS
-        if self.label_counts is not None and len(self.label_counts) > MOST_LABELS and not sets:
-            self.label_counts = None
-        if self.label_counts is None:
-            return None
-        counts = sorted(self.label_counts.items())
-        return counts if table is None else [(table[int(position)], count) for position, count in counts]
-
-    def beyond_numbers(self, table: tuple | None, named: bool) -> dict:
-        """The entries for other labels than numbers, rows without one, weights and names, where there are any."""
-        description: dict = {}
-        if table is not None:
-            description = {"label_kind": kind_of(table[0]) if table else STRINGS, "n_labels": len(table)}
-        if self.n_unlabelled:
-            description["n_unlabelled"] = self.n_unlabelled
-        if self.weighted:
-            description |= {"weighted": True, "total_weight": self.total_weight}
-            if self.label_counts is not None:
-                description["label_weights"] = [self.label_weights[label] for label in sorted(self.label_counts)]
-        return description | ({"named": True} if named else {})

@@ -18,9 +18,8 @@ from blocksvm.base.user_code import by_user, names_of
 from blocksvm.files.paths import Location
 from blocksvm.model.events import versions
 from blocksvm.store.arrays import read_array, write_arrays
-from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import StructureMeta, typed
-from blocksvm.store.hdf5_files import damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.store.hdf5_files import create_hdf5, damage_named, open_hdf5, read_meta, write_meta
 from blocksvm.structured import TASKS, get_learner, get_task
 from blocksvm.structured.learners import Report, order_of
 from blocksvm.structured.settings import OF_TASKS, RUN

@@ -36,9 +36,8 @@ from blocksvm.model.decision_values import decision_pieces
 from blocksvm.online.loops import SetTable
 from blocksvm.online.runner import Runner
 from blocksvm.sources.block import Block
-from blocksvm.sources.block_reader import blocks_of
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.source import Source
+from blocksvm.sources.source import Source, blocks_of
 from blocksvm.theory.theories import THEORIES
 from blocksvm.training.partition import order_key
 

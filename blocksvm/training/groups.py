@@ -26,7 +26,7 @@ from blocksvm.problems.problem_settings import PROBLEM_SETTINGS, learns_together
 from blocksvm.solvers.dual_cd import settings_of
 from blocksvm.solvers.solver import State
 from blocksvm.sources.source import Source
-from blocksvm.store.descriptions import CertificateMeta, CheckpointMeta, ModelMeta, SparseMeta
+from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, SparseMeta
 from blocksvm.training.checkpoint import save_result
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
@@ -175,7 +175,7 @@ class ClassGroups:
     def save(self, path: Location, overwrite: bool) -> Result:
         """Write the model of all groups in the place of their parts, and return what they have come to."""
         parts = self.parts
-        of_each = np.concatenate([Certificate(**structs.asdict(c)).of_each for p in parts if (c := p.certificate)])
+        of_each = np.concatenate([Certificate(**asdict(c)).of_each for p in parts if (c := p.certificate)])
         certificate, tol = certificate_of(of_each, None), self.settings.tol
         status = next((part.status for part in parts if part.status != "converged"), "converged")
         advice = None
@@ -191,7 +191,7 @@ class ClassGroups:
         meta = structs.replace(
             parts[0], labels=list(self.labels), n_vectors=len(self.labels), sparse=sparse, status=status,
             method=method, multilabel=self.source.label_kind == SETS, fingerprint=self.source.fingerprint, outer=outer,
-            certificate=CertificateMeta(**asdict(certificate)), cost=[c for part in parts for c in part.cost or []],
+            certificate=certificate, cost=[c for part in parts for c in part.cost or []],
             seconds=self.seconds, passes=[], set_passes=[],
         )  # fmt: skip
         paths = [self.part(g) for g in range(len(parts))]

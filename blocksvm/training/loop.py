@@ -23,7 +23,7 @@ from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.dual_cd import REST_VISITS
 from blocksvm.solvers.solver import BEST, SavedRun
 from blocksvm.sources.block import Block
-from blocksvm.sources.block_reader import BlockReader
+from blocksvm.sources.source import BlockReader
 from blocksvm.training import record
 from blocksvm.training.certificate import beyond_bounds, evaluate, offer_shares
 from blocksvm.training.checkpoint import WORKING_SET, Checkpoint

@@ -17,9 +17,8 @@ from support.training_cases import command, make_store, random_rows
 from blocksvm.api.fit import fit
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import ROW
-from blocksvm.store.hdf5_files import write_meta
+from blocksvm.store.hdf5_files import create_hdf5, write_meta
 from blocksvm.store.writer import StoreWriter, packed
 
 BESIDES = 300_000_000  # interpreter, libraries, loaded kernels

@@ -13,7 +13,7 @@ from blocksvm import train as train_command
 from blocksvm.base.errors import InputError
 from blocksvm.files.paths import one_run
 from blocksvm.files.remote import CONNECTIONS
-from blocksvm.sources.block_reader import iterate_blocks
+from blocksvm.sources.source import iterate_blocks
 from blocksvm.store.reader import Store
 
 SETTINGS = {"block_chunks": 3, "max_outer": 4, "tol": 0.0, "seed": 4, "C": 5.0}

@@ -9,9 +9,8 @@ from support.packed_rows import DTYPES, FEATURES, LENGTHS, N_FEATURES, VALUES, b
 from blocksvm.base.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.sources.block_kernels import unpack_rows
-from blocksvm.store.creation import create_hdf5
 from blocksvm.store.descriptions import ROW
-from blocksvm.store.hdf5_files import write_meta
+from blocksvm.store.hdf5_files import create_hdf5, write_meta
 from blocksvm.store.reader import Store
 from blocksvm.store.writer import PackedRows, StoreWriter
 

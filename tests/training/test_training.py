@@ -13,10 +13,9 @@ from support.training_cases import certified, looped, make_store, random_rows, r
 import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.model.model_file import load_model
-from blocksvm.sources import block_reader
 from blocksvm.sources.block import Arena, Block
-from blocksvm.sources.block_reader import BlockReader
 from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.source import BlockReader
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import save_result
 
@@ -319,7 +318,7 @@ def test_the_plan_stays_within_the_budget_and_covers_the_arrays(store, monkeypat
     whole = train(store, max_outer=1, schedule="1").result.memory
     budget = (sum(whole.values()) + whole["weights"] + whole["alpha"]) // 2
     made = []
-    monkeypatch.setattr(block_reader, "Arena", lambda n_bytes: made.append(n_bytes) or Arena(n_bytes))
+    monkeypatch.setattr("blocksvm.sources.source.Arena", lambda n_bytes: made.append(n_bytes) or Arena(n_bytes))
     run = train(store, memory=budget, max_outer=2, schedule="1", tol=0.0)
     assert not run.events[0]["resident"]
     assert run.events[0]["blocks"] > 1

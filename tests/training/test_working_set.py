@@ -21,8 +21,8 @@ from blocksvm.solvers.dual_cd_kernels import Limits, PassArrays
 from blocksvm.solvers.screening import screened_pass
 from blocksvm.solvers.solver import SHARE, Task, Visit
 from blocksvm.sources.block import Arena
-from blocksvm.sources.block_reader import BlockReader
 from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.source import BlockReader
 from blocksvm.store.descriptions import PartitionMeta
 from blocksvm.store.reader import open_store
 from blocksvm.train import main as train_main
