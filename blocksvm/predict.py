@@ -151,7 +151,7 @@ def write_beside(options, description, link) -> int:
     if cluster is None:
         pieces = shards.score(scorer, results, measures)
     else:
-        from blocksvm.cluster.predictions import files_by
+        from blocksvm.cluster.loop import files_by
 
         pieces = files_by(cluster, shards, options.model, scorer, measures, more)
     written = 0
@@ -191,7 +191,7 @@ def scorer_for(options, description, link) -> tuple[Scorer, Iterator[Scores]]:
         return scorer, scorer.scores()
     if not isinstance(scorer, StoreScorer):
         raise InputError("--cluster: its workers score a store, or files into a folder; give one, as scores/")
-    from blocksvm.cluster.predictions import scoring_by
+    from blocksvm.cluster.loop import scoring_by
 
     return scorer, scorer.scores(partial(scoring_by, cluster, scorer, options.model, more))
 

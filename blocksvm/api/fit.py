@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -129,7 +128,12 @@ def fit(
     train_settings = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
-    make_plan, make_loop = (Plan, OuterLoop) if cluster is None else _on(cluster, source)
+    make_plan: Callable[..., Plan] = Plan
+    make_loop: Callable[..., OuterLoop] = OuterLoop
+    if cluster is not None:
+        from blocksvm.cluster.loop import on_cluster
+
+        _, make_plan, make_loop = on_cluster(cluster, source)
     plan = make_plan(source, train_settings, initial_models=initial_models, valid=valid)
     if plan.held_out is not None and plan.held_out.note:
         LOG.warning("%s", plan.held_out.note)
@@ -182,15 +186,6 @@ def write_weights(path: Path, weights) -> Path:
     """The file of rows' weights, as ``write_store`` reads it."""
     np.savetxt(path, np.asarray(weights, np.float64), fmt="%.17g")
     return path
-
-
-def _on(cluster, source: Source) -> tuple[Callable[..., Plan], Callable[..., OuterLoop]]:
-    """Who makes the plan and the loop of a run on a cluster."""
-    from blocksvm.cluster.dask import cluster_at
-    from blocksvm.cluster.loop import cluster_loop
-    from blocksvm.cluster.plan import ClusterPlan
-
-    return ClusterPlan, partial(cluster_loop, cluster=cluster_at(cluster, source))
 
 
 def log_event(event: RunEvent) -> None:

@@ -16,14 +16,12 @@ from itertools import chain, islice
 from multiprocessing import resource_tracker
 from time import monotonic
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.log import LOG
-from blocksvm.cluster.part import Change, Job, make, size_of
-from blocksvm.sources.source import Source
+from blocksvm.cluster.part import Job, make, size_of
 from blocksvm.training.record import Traffic
 
 TIMEOUT = 900.0  # seconds: Dask takes 5 to 10 minutes to give up a worker that has stopped (worker-ttl)
@@ -79,17 +77,13 @@ class Cluster:
         """What stands, in ``submit``, for a value that several parts need."""
         return self._task(same, value)
 
-    def submit(self, function: Callable, *given: Any) -> Future:
-        """Have ``function(*given)`` called by a worker."""
-        task = self._task(function, *given)
-        return asyncio.run_coroutine_threadsafe(self._fetched(task), self.client.loop.asyncio_loop)
+    def submit(self, *call: Any) -> Future:
+        """Have a function called by a worker: (function, what it is given)."""
+        return asyncio.run_coroutine_threadsafe(self._fetched(self._task(*call)), self.client.loop.asyncio_loop)
 
-    def _task(self, function: Callable, *given: Any) -> Any:
-        try:
-            return self.client.submit(function, *given, pure=False, retries=RETRIES)
-        except Exception as error:
-            self._check(error)
-            raise
+    def _task(self, *call: Any) -> Any:
+        with self.answering():
+            return self.client.submit(*call, pure=False, retries=RETRIES)
 
     async def _fetched(self, task) -> Any:
         """The answer, straight from its worker, as soon as it is there.  A worker that has stopped never sends it, but
@@ -97,40 +91,31 @@ class Cluster:
         while True:
             try:
                 return await asyncio.wait_for(self.client.gather(task, direct=True, asynchronous=True), FETCH)
-            except BaseException as error:
+            except BaseException:
                 shared, this = self.client._gather_future, asyncio.current_task()
                 if shared is not None and shared.cancelled():  # Dask would have all who ask later wait for it
                     self.client._gather_future = None
                 ended = task.status in ("error", "cancelled") or this is None or this.cancelling()
                 if ended or self.client.status != "running":
-                    self._check(error)
                     raise
 
-    def _check(self, error: BaseException) -> None:
-        """ClusterLost where that is why."""
-        if self.client.status != "running" and not isinstance(error, InputError):
-            why = type(error).__name__
-            raise ClusterLost(f"{self.name}: the scheduler does not answer any more ({why})") from error
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """ClusterLost for what the body fails with, but for an InputError."""
+        try:
+            yield
+        except InputError:
+            raise
+        except Exception as error:
+            gone = f"the scheduler does not answer any more ({type(error).__name__})"
+            why = gone if self.client.status != "running" else " ".join(repr(error).split())
+            raise ClusterLost(f"{self.name}: {why}") from error
 
     def n_workers(self) -> int:
         try:
             return len(self.client.nthreads(callback_timeout=ANSWER))
         except Exception as error:
             raise ClusterLost(f"{self.name}: the scheduler does not answer ({type(error).__name__})") from error
-
-
-def cluster_at(cluster: Any, source: Source) -> Cluster:
-    """The cluster that reads a store for a call from Python: at an address, as ``Cluster`` has it, or that of a
-    ``distributed.Client``."""
-    if source.in_memory:
-        raise InputError(f"{option('cluster')}: reads a store; give one that open_store has opened")
-    if isinstance(cluster, Cluster):
-        return cluster
-    if isinstance(cluster, str):
-        return Cluster(cluster)
-    if not hasattr(cluster, "scheduler"):
-        raise InputError(f"{option('cluster', cluster)}: needs a scheduler's address, local:N, or a distributed.Client")
-    return Cluster(cluster.scheduler.address, cluster.security)
 
 
 def same(value: Any) -> Any:
@@ -150,13 +135,19 @@ class Parts:
         self.sent: Any = None
         self.told = False
 
+    def begin(self, traffic: Traffic) -> None:
+        """Want nothing any more of what is under way, and count what follows there."""
+        self.to_come, self.traffic = iter(()), traffic
+        while self.under_way:
+            self.under_way.popleft().cancel()
+
     def version(self, w: np.ndarray) -> tuple:
         """What stands for w as it is now: the one that was sent whole last, and where it differs; or itself, where that
         would be half as many bytes."""
         w = w.reshape(-1)
         if self.whole is not None:
             positions = np.flatnonzero(w != self.whole).astype(np.int32 if w.size < 2**31 else np.int64)
-            change = Change(uuid4().hex, positions, w[positions])
+            change = positions, w[positions]
             if size_of(change) <= w.nbytes // 2:
                 self.traffic.bytes_sent += size_of(change)
                 return self.sent, self.cluster.keep(change)
@@ -165,49 +156,35 @@ class Parts:
         self.traffic.bytes_sent += w.nbytes
         return (self.sent,)
 
-    def want(self, parts: Iterable, version: tuple = ()) -> None:
+    def want(self, parts: Iterable, *version: Any) -> None:
         """Have parts made, at this w, each of which is taken when there is room for it."""
-        self.to_come = chain(self.to_come, ((part, version) for part in parts))
+        self.to_come = chain(self.to_come, ((part, *version) for part in parts))
         self._send()
 
-    def forget(self) -> None:
-        """Want nothing any more of what is under way."""
-        self.to_come = iter(())
-        while self.under_way:
-            self.under_way.popleft().cancel()
-
     def _send(self) -> None:
-        for part, version in islice(self.to_come, max(0, self.most - len(self.under_way))):
-            self.traffic.bytes_sent += size_of(part)
-            self.under_way.append(self.cluster.submit(make, self.job, part, *version))
+        for given in islice(self.to_come, max(0, self.most - len(self.under_way))):
+            self.traffic.bytes_sent += size_of(given[0])
+            self.under_way.append(self.cluster.submit(make, self.job, *given))
 
     def take(self, stop: Callable[[], bool] = lambda: False) -> Any:
         """The next answer; StoppedWaiting where stop() says so meanwhile, ClusterLost where it does not come."""
-        began, future = monotonic(), self.under_way[0]
+        cluster, began, future = self.cluster, monotonic(), self.under_way[0]
         while not wait([future], LOOK).done:
             if stop():
                 raise StoppedWaiting
-            self._wait(monotonic() - began)
-        try:
+            waited = monotonic() - began
+            if waited > cluster.timeout:
+                raise ClusterLost(f"{cluster.name}: no worker has answered for {cluster.timeout:.0f}s")
+            if waited > ANSWER and not self.told and not cluster.n_workers():
+                self.told = True
+                cluster.say(f"{cluster.name}: has no workers; waiting for one")
+        with cluster.answering():
             answer = future.result()
-        except InputError:
-            raise
-        except Exception as error:
-            raise ClusterLost(f"{self.cluster.name}: {' '.join(repr(error).split())}") from error
         self.under_way.popleft()
         self.traffic.seconds_waiting += monotonic() - began
         self.traffic.bytes_received += size_of(answer)
-        self.traffic.seconds_workers += getattr(answer, "seconds", 0.0)
         self._send()
         return answer
-
-    def _wait(self, seconds: float) -> None:
-        """Go on waiting, or not."""
-        if seconds > self.cluster.timeout:
-            raise ClusterLost(f"{self.cluster.name}: no worker has answered for {self.cluster.timeout:.0f}s")
-        if seconds > ANSWER and not self.told and not self.cluster.n_workers():
-            self.told = True
-            self.cluster.say(f"{self.cluster.name}: has no workers; waiting for one")
 
 
 # -- the client --------------------------------------------------------------------------------------------------------

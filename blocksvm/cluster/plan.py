@@ -3,16 +3,9 @@ and its memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.base.memory import Budget
-from blocksvm.online.methods import get_method
-from blocksvm.solvers.solver import Solver, Task
 from blocksvm.sources.source import Source, block_bytes_of_chunks
 from blocksvm.store.descriptions import PartitionMeta
 from blocksvm.training.partition import (
@@ -68,11 +61,6 @@ class PartsOfBatches(Partition):
     def blocks(self, outer: int) -> list[np.ndarray]:
         return [part for batch in self.batches(outer) for part in batch]
 
-    def ranges(self, outer: int) -> list[range]:
-        """Which of the parts of an outer iteration are each batch's."""
-        ends = np.cumsum([len(batch) for batch in self.batches(outer)]).tolist()
-        return [range(start, end) for start, end in zip([0, *ends], ends, strict=False)]
-
     def batches(self, outer: int) -> list[list[np.ndarray]]:
         """The parts of each batch."""
         n = len(self.sizes)
@@ -94,62 +82,11 @@ class StoredParts(PartsOfBatches):
         return self.stored
 
 
-def bytes_of(solver: Solver, source: Source, name: str) -> int:
-    """Of an array of the state that no row has an entry of."""
-    return next(array for array in solver.state_arrays if array.name == name).n_bytes(source.n_features, 0)
-
-
-def plan_sums(
-    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: PartitionMeta | None
-) -> BlockPlan:
-    """Where ``plan_blocks`` plans the blocks of one machine: the answers under way."""
-    memory = budget.left
-    # an answer may be as large as the gradient, which is to be a fraction of what has been read for it
-    parts = StoredParts(source, settings.seed, "stored", GRADIENTS * (source.n_features + 1))
-    vectors, hessian = (bytes_of(solver, source, name) for name in ("trial", "hessian"))
-    budget.take("copies of the weights", 4 * vectors)  # the last whole one, where it differs, and two that are sent
-    answer = vectors + hessian
-    budget.require("two answers", 2 * answer)
-    under_way = int(min(MOST_UNDER_WAY, budget.left // answer))
-    budget.take("answers under way", under_way * answer)
-    return BlockPlan(source, parts, parts.bytes_of_part(source, 0), None, memory, under_way=under_way)
-
-
-def plan_batches(
-    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: PartitionMeta | None
-) -> BlockPlan:
-    """Where ``plan_blocks`` plans the blocks of one machine: the parts under way and the working set."""
-    share = settings.working_set_share()
-    if share is None:
-        raise InputError(f"{option('working_set', 'none')}: a cluster sends rows for the working set; leave it out")
-    memory = budget.left
-    batches = PartsOfBatches(source, settings.seed, settings.order)
-    budget.take("copies of the weights", VERSIONS * bytes_of(solver, source, "w"))
-    budget.take("rows left out", source.n_samples)
-    part = batches.bytes_of_part(source, row_work_bytes(solver))
-    budget.require("three parts", 4 * part)
-    beside = beside_the_set(source, solver)
-    set_bytes = set_bytes_within(budget, source, share, 4 * part, beside) if saved is None else saved.set_bytes
-    take_set(budget, source, set_bytes, beside)
-    budget.require("three parts", 4 * part)  # one is read here
-    under_way = int(min(MOST_UNDER_WAY, budget.left // part - 2))
-    budget.take("parts under way", (under_way + 2) * part)
-    return BlockPlan(source, batches, part, set_bytes, memory, under_way=under_way)
-
-
-def plan_there(make: Callable[..., Solver], previous: tuple | None, source: Source, settings: TrainSettings, **more):
-    """The plan of a run whose solver is made so, and begins at ``previous``, which workers need not know."""
-    method = replace(get_method(settings.solver), make=partial(make, previous=previous))
-    return ClusterPlan(source, settings, make, method=method, **more)
-
-
 class ClusterPlan(Plan):
-    """The plan of a run whose rows are read by workers; make: a solver of a task there, if another one than the
-    settings name."""
+    """The plan of a run whose rows are read by workers."""
 
-    def __init__(self, source: Source, settings: TrainSettings, make: Callable[[Task], Solver] | None = None, **more):
+    def __init__(self, source: Source, settings: TrainSettings, **more):
         settings = settings.settled(source)
-        self.make = make or get_method(settings.solver, settings.learner).make
         needs, by_clock = settings.capabilities, settings.make_schedule().by_clock
         self.screened = needs.certifies and needs.working_set
         if by_clock or not (self.screened or needs.in_order):
@@ -158,16 +95,50 @@ class ClusterPlan(Plan):
                 f"{refused}: not on a cluster, which trains by dual-cd or newton as its workers answer; leave it out"
             )
         self.version_of = "w" if self.screened else "trial"  # the array of the state that workers have versions of
-        self.plan_rows = plan_batches if self.screened else plan_sums
         super().__init__(source, settings, **more)
+
+    def bytes_of(self, name: str) -> int:
+        """Of an array of the state that no row has an entry of."""
+        array = next(array for array in self.solver.state_arrays if array.name == name)
+        return array.n_bytes(self.source.n_features, 0)
+
+    def plan_rows(self, saved: PartitionMeta | None) -> BlockPlan:
+        """Beside the copies of the weights the parts under way, with the working set, or answers as large as what they
+        add up."""
+        budget, source, solver, settings = self.budget, self.source, self.solver, self.settings
+        memory, copies = budget.left, self.bytes_of(self.version_of)
+        if not self.screened:
+            # a gradient is to be a fraction of what has been read for it
+            parts = StoredParts(source, settings.seed, "stored", GRADIENTS * (source.n_features + 1))
+            budget.take("copies of the weights", 4 * copies)  # the last whole one, where it differs, two that are sent
+            answer = copies + self.bytes_of("hessian")
+            budget.require("two answers", 2 * answer)
+            under_way = int(min(MOST_UNDER_WAY, budget.left // answer))
+            budget.take("answers under way", under_way * answer)
+            return BlockPlan(source, parts, parts.bytes_of_part(source, 0), None, memory, under_way=under_way)
+        share = settings.working_set_share()
+        if share is None:
+            refused = option("working_set", "none")
+            raise InputError(f"{refused}: a cluster sends rows for the working set; leave it out")
+        batches = PartsOfBatches(source, settings.seed, settings.order)
+        budget.take("copies of the weights", VERSIONS * copies)
+        budget.take("rows left out", source.n_samples)
+        part = batches.bytes_of_part(source, row_work_bytes(solver))
+        budget.require("three parts", 4 * part)
+        beside = beside_the_set(source, solver)
+        set_bytes = set_bytes_within(budget, source, share, 4 * part, beside) if saved is None else saved.set_bytes
+        take_set(budget, source, set_bytes, beside)
+        budget.require("three parts", 4 * part)  # one is read here
+        under_way = int(min(MOST_UNDER_WAY, budget.left // part - 2))
+        budget.take("parts under way", (under_way + 2) * part)
+        return BlockPlan(source, batches, part, set_bytes, memory, under_way=under_way)
 
     @property
     def worker_bytes(self) -> int:
         """Memory of each thread of a worker: a part and its answer, two versions and what they are made of; or a part
         to add up, and its sums as they are and as they are sent."""
-        version = bytes_of(self.solver, self.source, self.version_of)
-        sums = 0 if self.screened else 2 * bytes_of(self.solver, self.source, "hessian")
-        return 2 * self.blocks.arena_bytes + 4 * version + sums
+        sums = 0 if self.screened else 2 * self.bytes_of("hessian")
+        return 2 * self.blocks.arena_bytes + 4 * self.bytes_of(self.version_of) + sums
 
     def describe_blocks(self) -> dict:
         return super().describe_blocks() | {"on_cluster": True}

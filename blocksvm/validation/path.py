@@ -8,8 +8,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Unpack
 
 import numpy as np
@@ -22,16 +21,14 @@ from blocksvm.base.threads import Threads
 from blocksvm.kernels.loss_functions import SUMS
 from blocksvm.losses import get_loss
 from blocksvm.model.decision_values import area_under_curve
-from blocksvm.online.methods import get_method
 from blocksvm.problems.certificate import predicted
 from blocksvm.problems.problem_kernels import Objective, certificate_sums
-from blocksvm.solvers.solver import Solver
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.folds import MOST_FOLDS, Folds, codes_by_fold, folds_of, targets_of
-from blocksvm.validation.held_out_problems import HeldOutCD, HeldOutNewton, HeldOutProblems
+from blocksvm.validation.held_out_problems import HeldOutProblems, held_out_method
 
 PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 AT_ONCE = 3  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end
@@ -98,12 +95,6 @@ class CrossValidation:
         return vars(self) | figures | known
 
 
-def plan_here(make: Callable[..., Solver], previous: tuple | None, source: Source, settings: TrainSettings, **more):
-    """The plan of a run whose solver is made so, and begins at ``previous``."""
-    method = replace(get_method(settings.solver), make=partial(make, previous=previous))
-    return Plan(source, settings, method=method, **more)
-
-
 def follow_path(
     source: Source,
     path: list[float],
@@ -112,12 +103,11 @@ def follow_path(
     settings: TrainSettings,
     threads: Threads,
     watch: Watch,
-    make_plan: Callable[..., Plan] = plan_here,
+    make_plan: Callable[..., Plan] = Plan,
     make_loop: Callable[..., OuterLoop] = OuterLoop,
 ) -> CrossValidation:
     """Train the problems of the folds at each C of the path, rising, and score the rows in them; at_once: how many C
-    are trained at once, where the memory allows it; make_plan: as ``plan_here``.  InputError where a fold lacks a
-    class."""
+    are trained at once, where the memory allows it.  InputError where a fold lacks a class."""
     began, done, previous = time.perf_counter(), 0, None
     targets = targets_of(source, trains_on_numbers(settings))
     check_folds(source, chosen, targets[0], settings)
@@ -165,13 +155,12 @@ def plan_part(
     """The plan of as many C at once, the first ones of the path and at most so many, as leave the rows enough of the
     memory; of one, where that is too many already.  And these C."""
     for count in range(min(most, len(path)), 0, -1):
-        kind = HeldOutNewton if train_settings.solver == "newton" else HeldOutCD
-        make = partial(kind, path=path[:count], folds=folds)
+        method = held_out_method(train_settings.solver, path[:count], folds)
         # folds, targets, weights, and what scoring a fold takes; the end of the part before, and of this one
         ends = (previous is not None) + (count < len(path))
         n_bytes = 48 * source.n_samples + ends * ends_bytes(source, folds)
         try:
-            plan = make_plan(make, previous, source, train_settings, besides={"folds": n_bytes})
+            plan = make_plan(source, train_settings, method=method, previous=previous, besides={"folds": n_bytes})
         except InputError:
             if count == 1:
                 raise
@@ -293,10 +282,8 @@ def cross_validate(
     known = source, path, chosen, at_once, train_settings, threads, Watch(on_event, stop)
     if cluster is None:
         return follow_path(*known)
-    from blocksvm.cluster.dask import cluster_at
-    from blocksvm.cluster.loop import cluster_loop
-    from blocksvm.cluster.plan import plan_there
+    from blocksvm.cluster.loop import on_cluster
 
-    there = cluster_at(cluster, source)
+    there, *made_by = on_cluster(cluster, source)
     with there.opened():
-        return follow_path(*known, plan_there, partial(cluster_loop, cluster=there))
+        return follow_path(*known, *made_by)

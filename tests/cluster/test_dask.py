@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import trustme
@@ -20,7 +21,7 @@ import blocksvm.train
 from blocksvm.base.errors import InputError
 from blocksvm.cluster import dask
 from blocksvm.cluster.dask import Cluster, ClusterLost
-from blocksvm.cluster.part import TrainingJob, here, make
+from blocksvm.cluster.part import Job, here, make, opened_store
 from blocksvm.store.reader import Store
 
 pytest.importorskip("distributed")
@@ -136,14 +137,14 @@ def test_a_scheduler_that_accepts_and_never_answers(store, impatient):
 
 def test_workers_of_another_kind_are_refused(cluster, store):
     with blocksvm.open_store(store) as rows:
-        job = TrainingJob("k", 1 << 50, str(store), rows.fingerprint, None, {}, (1,), 1, None)
+        job = Job(1 << 50, partial(opened_store, str(store), rows.fingerprint))
     there = Cluster(cluster.address)
     with there.opened():
         for other, text in (
             (replace(job, about=here() | {"numba": "0.1"}), "worker tcp://.* has numba .* and the run has 0.1: bits"),
             (replace(job, about=here() | {"processor": "abacus"}), "has processor .* and the run has abacus"),
             (job, "may take .* of memory"),
-            (replace(job, n_bytes=1, fingerprint="0"), "is another store than the one that this run reads"),
+            (Job(1, partial(opened_store, str(store), "0")), "is another store than the one that this run reads"),
         ):
             with pytest.raises(InputError, match=text):
                 there.submit(make, there.keep(other), None).result(60)
