@@ -166,7 +166,7 @@ class Session:
         initial_models = InitialModels(source, self.continued, location_given(self.options.prior))
         make: Callable[..., Plan] = Plan
         if self.cluster is not None:
-            from blocksvm.cluster.plan import ClusterPlan as make
+            from blocksvm.cluster.loop import ClusterPlan as make
         plan = make(source, self.settings, initial_models=initial_models, valid=valid, resume=resume)
         plan.share_work(Threads(self.options.threads))
         self._note(plan.remark())

@@ -22,7 +22,7 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.cluster import dask
 from blocksvm.cluster.dask import ClusterLost
-from blocksvm.cluster.plan import ClusterPlan
+from blocksvm.cluster.loop import ClusterPlan
 from blocksvm.problems.certificate import CERTIFIED, REL_GAP
 from blocksvm.store.reader import Store, open_store
 from blocksvm.training.settings import TrainSettings

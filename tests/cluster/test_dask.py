@@ -126,7 +126,7 @@ def test_no_cluster_at_the_address(store, impatient):
 def test_a_scheduler_that_accepts_and_never_answers(store, impatient):
     import dask as library
 
-    name = "distributed.scheduler.no-workers-timeout"
+    name = "distributed.comm.timeouts.connect"
     before = library.config.get(name)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"

@@ -10,8 +10,8 @@ from support.training_cases import make_store, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.cluster.loop import model_at, scoring_by
-from blocksvm.cluster.part import scoring, size_of
+from blocksvm.cluster.loop import scoring_by
+from blocksvm.cluster.part import file_at, scoring, size_of
 from blocksvm.model.scoring import StoreScorer
 from blocksvm.store.reader import Store, open_store
 
@@ -76,10 +76,10 @@ def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
     path, model = trained
     with Store(path) as store:
         stored = str(path), store.fingerprint
-        with scoring(stored, model_at(model), MEMORY, {}) as scored:
+        with scoring(stored, file_at(model), MEMORY, {}) as scored:
             answer = scored((np.arange(len(store.chunks)), 0, 100), None)
         assert sum(len(rows.source) for rows in answer) == 100 and size_of(answer) > 100 * (8 + 8)
-        for other in ((model, "0"), (str(tmp_path / "none.h5"), model_at(model)[1])):
+        for other in ((model, "0"), (str(tmp_path / "none.h5"), file_at(model)[1])):
             with pytest.raises(InputError, match="is not there, or is another model"):
                 scoring(stored, other, MEMORY, {}).__enter__()
 
@@ -87,7 +87,7 @@ def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
 def test_another_store_of_that_name_is_refused(trained, tmp_path):
     (path, model), other = trained, make_store(tmp_path, *random_rows(n=90, d=40, seed=7), "other", 128)
     with Store(path) as store, pytest.raises(InputError, match=r"other.h5: is another store"):
-        scoring((str(other), store.fingerprint), model_at(model), MEMORY, {}).__enter__()
+        scoring((str(other), store.fingerprint), file_at(model), MEMORY, {}).__enter__()
 
 
 def test_what_cannot_be_is_refused(trained, tmp_path, refusal):

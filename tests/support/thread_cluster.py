@@ -26,8 +26,10 @@ class ThreadCluster(Cluster):
         held: dict[int, ExitStack] = {}
 
         def call(function, *given):
-            held[threading.get_ident()] = part.held.stack
-            return function(*given)
+            try:
+                return function(*given)
+            finally:
+                held[threading.get_ident()] = part.held.stack
 
         with ThreadPoolExecutor(self.n) as threads, patch.object(part, "check"):
             self.client = SimpleNamespace(status="running", submit=lambda *given: threads.submit(call, *given))
