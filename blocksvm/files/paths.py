@@ -113,29 +113,23 @@ def note_written(path: Location) -> None:
         run.written.append(path)
 
 
+@dataclass(unsafe_hash=True)
 class ObjectUrl:
     """The location of an object, with the methods of a ``pathlib.Path`` that files are asked for, too.
 
     url: without secrets.  Outside a run, each is an object of its own.
     """
 
-    def __init__(self, url: str):
-        self.url = without_secrets(url)
-        self.own: RemoteObject | None = None
+    url: str
+    own: RemoteObject | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.url = without_secrets(self.url)
 
     def __str__(self) -> str:
         return self.url
 
     __fspath__ = __str__
-
-    def __repr__(self) -> str:
-        return f"ObjectUrl({self.url!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ObjectUrl) and self.url == other.url
-
-    def __hash__(self) -> int:
-        return hash(self.url)
 
     def __reduce__(self) -> tuple:
         return ObjectUrl, (self.url,)
@@ -158,14 +152,6 @@ class ObjectUrl:
                 run.objects[self.url] = RemoteObject(self.url)
             self.own = run.objects[self.url]
         return self.own
-
-    def anew(self) -> ObjectUrl:
-        """The same, of whatever state it is in now."""
-        from blocksvm.files.remote import RemoteObject
-
-        other = ObjectUrl(self.url)
-        other.own = RemoteObject(self.url)
-        return other
 
     def stat(self) -> os.stat_result:
         """Of its bytes alone; FileNotFoundError where there is no such object."""
