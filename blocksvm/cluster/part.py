@@ -130,9 +130,9 @@ def training(store: File, make: Callable, task: Task, shape: tuple, n_bytes: int
     with opened_store(*store) as rows:
         solver = make(replace(task, source=rows))
         source, arena = rows.reader(real=solver.real_targets, packed=solver.packed), Arena(n_bytes)
-        arrays = [array for array in solver.state_arrays if array.in_visits]
         if slots is not None:
             solver.take_slots(slots)
+        arrays = [array for array in solver.state_arrays if array.in_visits]
 
         def answer(part: TrainingPart, w: np.ndarray) -> Answer:
             began, before = time.perf_counter(), replace(source.cost)
