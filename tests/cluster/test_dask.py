@@ -179,15 +179,13 @@ def test_the_commands_at_an_address(cluster, store, tmp_path, succeeds, refusal)
     for text in texts:
         files = [(tmp_path / name / text.name).read_bytes() for name in ("files-here", "files-there")]
         assert files[0] == files[1] and files[0].count(b"\n") >= 100
+    assert not list((tmp_path / "files-there").glob(".*"))
     data = bytearray(store.read_bytes())
     with Store(store) as rows:
         parts = rows.parts.records
         data[int(parts["offset"][4]) + int(parts["size"][4]) // 2] ^= 255
     damaged.write_bytes(data)
     assert "chunk 4" in refusal(blocksvm.predict.main, model, damaged, tmp_path / "damaged", *place)
-
-
-pytest.importorskip("distributed")
 
 
 @pytest.fixture(scope="module")
@@ -215,10 +213,7 @@ def test_every_command_reaches_it(keys, tmp_path):
         assert cluster.address.startswith("tls://")
         place = "--cluster", cluster.address, "--security", *keys
         assert run("split", text, store).returncode == 0
-        for words in (
-            ("train", store, model, "--log", trace, *place),
-            ("predict", model, store, scores, *place),
-        ):
+        for words in (("train", store, model, "--log", trace, *place), ("predict", model, store, scores, *place)):
             done = run(*words)
             assert done.returncode == 0, done.stderr
             assert keys[2] not in done.stdout + done.stderr
