@@ -112,7 +112,7 @@ def main(arguments: list[str]) -> int:
     elif not isinstance(scorer, StoreScorer):
         raise InputError("--cluster: its workers score a store, or files into a folder; give one, as scores/")
     else:
-        from blocksvm.cluster.predictions import scoring_by
+        from blocksvm.cluster.loop import scoring_by
 
         pieces = scorer.scores(partial(scoring_by, cluster, scorer, options.model, more))
     measures = measures_of(scorer.model, link, scorer.budget)
@@ -179,7 +179,7 @@ def write_beside(options, description, link) -> int:
     if cluster is None:
         pieces = shards.score(scorer, results, measures)
     else:
-        from blocksvm.cluster.predictions import files_by
+        from blocksvm.cluster.loop import files_by
 
         pieces = files_by(cluster, shards, options.model, scorer, measures, more)
     written = 0

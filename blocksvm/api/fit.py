@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -131,11 +130,9 @@ def fit(
     make_plan: Callable[..., Plan] = Plan
     make_loop: Callable[..., OuterLoop] = OuterLoop
     if cluster is not None:
-        from blocksvm.cluster.dask import cluster_at
-        from blocksvm.cluster.loop import cluster_loop
-        from blocksvm.cluster.plan import ClusterPlan
+        from blocksvm.cluster.loop import on_cluster
 
-        make_plan, make_loop = ClusterPlan, partial(cluster_loop, cluster=cluster_at(cluster, source))
+        _, make_plan, make_loop = on_cluster(cluster, source)
     plan = make_plan(source, train_settings, initial_models=initial_models, valid=valid)
     if plan.held_out is not None and plan.held_out.note:
         LOG.warning("%s", plan.held_out.note)

@@ -43,8 +43,7 @@ class Session:
         self.make_plan: Callable[..., Plan] = Plan
         self.make_loop: Callable[..., OuterLoop] = OuterLoop
         if self.cluster is not None:
-            from blocksvm.cluster.loop import cluster_loop
-            from blocksvm.cluster.plan import ClusterPlan
+            from blocksvm.cluster.loop import ClusterPlan, cluster_loop
 
             self.make_plan, self.make_loop = ClusterPlan, partial(cluster_loop, cluster=self.cluster)
         self.end: dict = {}

@@ -1,4 +1,4 @@
-"""What workers of a cluster do: pure functions of a store's chunks and of what is sent with them.
+"""What workers of a cluster do: pure functions of a store's chunks, or of a file, and of what is sent with them.
 
     answer = make(job, part, whole, change)     by any worker, as often as it is asked
 
@@ -7,28 +7,37 @@ A worker holds nothing that could be lost: a store that is open, and w as it was
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import megabytes
 from blocksvm.base.vectors import as_columns
+from blocksvm.files.output import sync_folder
+from blocksvm.files.paths import Location, absolute_name, location
+from blocksvm.formats.file_reader import fingerprint_of
 from blocksvm.kernels.compile import processor
 from blocksvm.kernels.rows import Entries
+from blocksvm.model.decision_values import known_link
 from blocksvm.model.events import versions
-from blocksvm.solvers.solver import Solver, State, Task, Visit
+from blocksvm.solvers.solver import State, Task, Visit
 from blocksvm.sources.block import Arena, Block, rows_of
 from blocksvm.sources.source import ReadingCost
 from blocksvm.store.reader import Store
+from blocksvm.training.certificate import beyond_bounds
 
 MOST_SENT = 0.5  # of a part's rows: a nonzero takes four times as long to be sent as to be read and decoded
 MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
+File = tuple[str, str]  # its path, which all see, or an object's URL, and its fingerprint
 
 
 def here() -> dict[str, str]:
@@ -38,257 +47,195 @@ def here() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Job:
-    """What all parts of a run have in common.
+    """What all parts of a run have in common."""
 
-    key: of this run alone; n_bytes: memory for each thread of a worker; about: as ``here`` has it where the run is.
-    """
-
-    key: str
-    n_bytes: int
-    about: dict[str, str] = field(default_factory=here, kw_only=True)
-
-    def opened(self) -> AbstractContextManager[Callable[[Any, np.ndarray | None], Any]]:
-        """What answers to a part at a w; InputError where this thread cannot take part."""
-        raise NotImplementedError
+    n_bytes: int  # memory for each thread of a worker
+    opened: Callable[[], AbstractContextManager[Callable]]  # what answers to (part, w); InputError: not by this thread
+    about: dict[str, str] = field(default_factory=here)  # where the run is
+    key: str = field(default_factory=lambda: uuid4().hex)
 
 
-@dataclass(frozen=True)
-class StoreJob(Job):
-    """path, fingerprint: of the store, which each thread opens for itself."""
-
-    path: str
-    fingerprint: str
-
-    def store(self) -> Store:
-        store = Store(self.path)
-        if store.fingerprint != self.fingerprint:
-            store.close()
-            raise InputError(f"{store.path}: is another store than the one that this run reads")
-        return store
+# what a thread holds: of the last job its key, what answers, and what closes it; the last change and the w that it made
+held = threading.local()
 
 
-class Held(threading.local):
-    """What a thread holds: of the last job what answers, and what closes it; and the w that the last change made."""
-
-    def __init__(self):
-        self.key, self.answer, self.stack = "", None, ExitStack()
-        self.changed: tuple[str, np.ndarray] | None = None
-
-
-held = Held()
-
-
-@dataclass(frozen=True)
-class Change:
-    """Where a w differs from the one that was sent whole before it; key: of this change alone."""
-
-    key: str
-    positions: np.ndarray
-    numbers: np.ndarray
-
-    def made(self, whole: np.ndarray) -> np.ndarray:
-        """The w that it makes of that one."""
-        if held.changed is None or held.changed[0] != self.key:
-            held.changed = self.key, whole.copy()
-            held.changed[1][self.positions] = self.numbers
-        return held.changed[1]
-
-
-def make(job: Job, part: Any, whole: np.ndarray | None = None, change: Change | None = None) -> Any:
-    """The answer to a part at the w that was sent whole, or that a change makes of it."""
-    if job.key != held.key:
-        held.key, held.answer, held.changed = "", None, None
-        held.stack.close()
+def make(job: Job, part: Any, whole: np.ndarray | None = None, change: tuple | None = None) -> Any:
+    """The answer to a part at the w that was sent whole, or that a change, (positions, numbers), makes of it."""
+    if getattr(held, "key", None) != job.key:
+        held.key = held.answer = held.change = held.w = None
+        getattr(held, "stack", ExitStack()).close()
+        held.stack = ExitStack()
         check(job)
         held.answer = held.stack.enter_context(job.opened())
         held.key = job.key
-    return held.answer(part, whole if whole is None or change is None else change.made(whole))
+    if change is not None and held.change is not change:
+        held.change, held.w = change, whole.copy()
+        held.w[change[0]] = change[1]
+    return held.answer(part, whole if change is None else held.w)
 
 
 def check(job: Job) -> None:
     """InputError where bits could differ from those of other workers, or there is too little memory."""
-    who, n, limit = worker_here()
-    mine, need = here(), n * job.n_bytes
-    for name, own in job.about.items():
-        if mine.get(name) != own:
-            differ = f"has {name} {mine.get(name)}, and the run has {own}: bits could differ"
-            raise InputError(f"worker {who}: {differ}; make them the same")
-    if limit and MEMORY_SHARE * limit < need:
-        least = f"{MEMORY_SHARE:.0%} must be {megabytes(need)} or more"
-        raise InputError(f"worker {who}: may take {megabytes(limit)} of memory, of which {least}; raise its limit")
-
-
-def worker_here() -> tuple[str, int, int | None]:
-    """(address, threads, limit of memory or None) of the Dask worker that this is, if it is one."""
     from distributed import get_worker
 
-    try:
-        worker = get_worker()
-    except ValueError:
-        return "", 1, None
-    return worker.address, worker.state.nthreads, getattr(worker.memory_manager, "memory_limit", None)
+    worker = get_worker()
+    limit, need = getattr(worker.memory_manager, "memory_limit", None), worker.state.nthreads * job.n_bytes
+    who, mine = f"worker {worker.address}", here()
+    for name, own in job.about.items():
+        if (other := mine.get(name)) != own:
+            raise InputError(f"{who}: has {name} {other}, and the run has {own}: bits could differ; make them the same")
+    if limit and MEMORY_SHARE * limit < need:
+        least = f"{MEMORY_SHARE:.0%} must be {megabytes(need)} or more"
+        raise InputError(f"{who}: may take {megabytes(limit)} of memory, of which {least}; raise its limit")
 
 
-# -- parts of training -------------------------------------------------------------------------------------------------
+@contextmanager
+def opened_store(path: str, fingerprint: str) -> Iterator[Store]:
+    """The store of a run, which each thread opens for itself."""
+    with Store(path) as store:
+        if store.fingerprint != fingerprint:
+            raise InputError(f"{store.path}: is another store than the one that this run reads")
+        yield store
 
 
-@dataclass(frozen=True)
-class TrainingJob(StoreJob):
-    """make: the solver of a task, which has no source yet; weights_shape: of a version of w; block_bytes: of the
-    largest part's rows; slots: how many Hessians are added up, None: rows are screened."""
-
-    make: Callable[[Task], Solver]
-    task: Task
-    weights_shape: tuple[int, ...]
-    block_bytes: int
-    slots: int | None
-
-    @contextmanager
-    def opened(self) -> Iterator[Callable]:
-        with self.store() as store:
-            yield (Screening if self.slots is None else AddingUp)(self, store).answer
-
-
-class Training:
-    """solver: without rows of its own; source: the store, its targets as the solver reads them."""
-
-    def __init__(self, job: TrainingJob, store: Store):
-        self.job = job
-        self.solver: Any = job.make(replace(job.task, source=store))
-        real, packed = self.solver.real_targets, self.solver.packed
-        self.source = store.reader(real=real, packed=packed) if real or packed else store
-        self.arena = Arena(job.block_bytes)
-
-    def state(self, block: Block, **given: np.ndarray) -> State:
-        """For a visit to the block, in zeros but for what is given."""
-        state = {
-            array.name: np.zeros(array.shape(self.job.weights_shape[0] - 1, block.n_samples), array.dtype)
-            for array in self.solver.state_arrays
-            if array.in_visits and array.name not in given
-        }
-        return state | given
-
-    def answer(self, part: TrainingPart, w: np.ndarray) -> Answer:
-        began, before = time.perf_counter(), replace(self.source.cost)
-        block = self.source.read_block(part.chunks, self.arena)
-        state, answer = self.of_block(block, part, w.reshape(self.job.weights_shape))
-        whole = part.certifies or self.job.slots is not None
-        of_rows = {name: state[name][block.rows] for name in self.solver.row_matrices if whole}
-        return replace(answer, of_rows=of_rows, seconds=time.perf_counter() - began, cost=self.source.cost - before)
-
-    def of_block(self, block: Block, part: TrainingPart, w: np.ndarray) -> tuple[State, Answer]:
-        """(the state as the part's rows have changed it, the answer)"""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class TrainingPart:
-    """Chunks that are read at a version of w.
-
-    given: scalar arrays of the state; alpha (n,) or (n, k) of their rows, None where all are 0; members: which rows the
-    working set has, as packed bits, or None; least: the share of the gap that a row has, at least, which is sent;
-    certifies: the sums are those of a certificate, in which members count; else they are not looked at; checked:
-    whether each alpha is held against its bounds.
-    """
+class TrainingPart(NamedTuple):
+    """Chunks that are read at a version of w."""
 
     chunks: np.ndarray
-    given: State
-    alpha: np.ndarray | None = None
-    members: np.ndarray | None = None
-    least: float = 0.0
-    certifies: bool = False
-    checked: bool = False
+    given: State  # scalar arrays of the state, and alpha of the rows
+    members: np.ndarray = np.empty(0, np.uint8)  # which rows the working set has, as packed bits
+    least: float = 0.0  # the share of the gap that a row has, at least, which is sent
+    certifies: bool = False  # the sums are those of a certificate, in which members count; else they are not looked at
+    saved: Location | None = None  # the checkpoint whose alpha are to be held against their bounds
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What became of a part.
+class Answer(NamedTuple):
+    """What became of a part."""
 
-    sums: what its rows add to a certificate's, or to arrays of the state; chosen (m,): those of its rows that can move,
-    are no members and have a share that is large enough, movers: copies of them, or None where these are so many that
-    it takes less to read them again; share (m,): of the gap, below: the sum of the shares of the others that can move;
-    entries: of the state's row arrays beside alpha; allowed: every alpha lies within its bounds; of_rows: what matrices
-    that have an entry for each row have gained; seconds: of the worker; cost: of reading.
-    """
-
-    sums: dict
-    chosen: np.ndarray | None = None
-    movers: Block | None = None
-    share: np.ndarray | None = None
-    below: float = 0.0
-    entries: State = field(default_factory=dict)
-    allowed: bool = True
-    of_rows: State = field(default_factory=dict)
-    seconds: float = 0.0
-    cost: ReadingCost = field(default_factory=ReadingCost)
+    sums: dict  # what its rows add to a certificate's, or to arrays of the state
+    chosen: np.ndarray | None = None  # (m,): those that can move, are no members and have a share that is large enough
+    movers: Block | None = None  # copies of them; None: they are so many that it takes less to read them again
+    share: np.ndarray | None = None  # (m,): of the gap
+    below: float = 0.0  # the sum of the shares of the others that can move
+    entries: State = {}  # of the state's row arrays beside alpha
+    of_rows: State = {}  # what matrices that have an entry for each row have gained
+    seconds: float = 0.0  # of the worker
+    cost: ReadingCost = ReadingCost()
 
 
-class Screening(Training):
-    """Chunks are read, decoded and screened at one w: a row whose share of the gap is above 0 there can move, so it is
-    sent to whoever moves rows; of all rows the sums are."""
+@contextmanager
+def training(store: File, make: Callable, task: Task, shape: tuple, n_bytes: int, slots: int | None) -> Iterator:
+    """make: the solver of a task, which has no source yet; shape: of a version of w; n_bytes: of the largest part's
+    rows; slots: how many Hessians are added up, None: rows are screened."""
+    with opened_store(*store) as rows:
+        solver = make(replace(task, source=rows))
+        source, arena = rows.reader(real=solver.real_targets, packed=solver.packed), Arena(n_bytes)
+        if slots is not None:
+            solver.take_slots(slots)
+        arrays = [array for array in solver.state_arrays if array.in_visits]
 
-    def of_block(self, block: Block, part: TrainingPart, w: np.ndarray) -> tuple[State, Answer]:
-        solver = self.solver
-        given = {name: values.copy() for name, values in part.given.items()}
-        if part.alpha is not None:
-            given["alpha"] = part.alpha.copy()
-        state = self.state(block, w=w, **given)
-        problem = solver.problem_at(state)
-        sums = problem.sums(solver.weights(state, None))
-        alpha, scores = as_columns(state["alpha"]), sums.scores(block)
-        allowed = not part.checked or problem.allows(alpha, block)
-        member = np.zeros(block.n_samples, bool)
-        if part.members is not None:
-            member[:] = np.unpackbits(part.members, count=block.n_samples)
-        looked_at, light = np.arange(block.n_samples), block
-        if part.members is not None and not part.certifies:
-            looked_at = np.flatnonzero(~member)
-            light = rows_of(without_entries(block), looked_at)
-            scores, alpha = scores[looked_at], alpha[looked_at]
-        within = sums.within(block) if part.certifies else np.zeros_like(scores)
-        sums.add(scores, light, alpha, within)
-        entries = {a.name: state[a.name][looked_at] for a in solver.state_arrays if a.axis == "row" and a.in_visits}
-        share = np.empty(len(looked_at))
-        solver.shares(light, scores, state | entries, share)
-        can_move = (share > 0.0) & ~member[looked_at]
-        sent = np.flatnonzero(can_move & (share >= part.least))
-        chosen = looked_at[sent]
-        many = (block.indptr[chosen + 1] - block.indptr[chosen]).sum() > MOST_SENT * block.indptr[-1]
-        del entries["alpha"]
-        below, of_sent = float(share[can_move & (share < part.least)].sum()), {n: e[sent] for n, e in entries.items()}
-        movers = None if many else rows_of(block, chosen)
-        return state, Answer(sums.added(), chosen, movers, share[sent], below, of_sent, allowed)
+        def answer(part: TrainingPart, w: np.ndarray) -> Answer:
+            began, before = time.perf_counter(), replace(source.cost)
+            block = source.read_block(part.chunks, arena)
+            state = {a.name: np.zeros(a.shape(shape[0] - 1, block.n_samples), a.dtype) for a in arrays}
+            state |= {name: values.copy() for name, values in part.given.items()}
+            state["w" if slots is None else "trial"] = w.reshape(shape)
+            if slots is None:
+                found = screened(solver, block, state, part)
+            else:
+                solver.inner_pass(block, state, Visit({}), np.empty(0, np.int32))
+                found = Answer({name: state[name] for name in ("gradient", "hessian", "sums")})
+            whole = solver.row_matrices if part.certifies or slots is not None else ()
+            of_rows = {name: state[name][block.rows] for name in whole}
+            return found._replace(of_rows=of_rows, seconds=time.perf_counter() - began, cost=source.cost - before)
+
+        yield answer
 
 
-def without_entries(block: Block) -> Block:
-    """The rows of a block, as if they had none."""
+def screened(solver: Any, block: Block, state: State, part: TrainingPart) -> Answer:
+    """Rows whose share of the gap is above 0 can move, so they are sent to whoever moves rows; of all rows the sums."""
+    problem, alpha = solver.problem_at(state), as_columns(state["alpha"])
+    if part.saved is not None and not problem.allows(alpha, block):
+        raise beyond_bounds(part.saved)
+    sums = problem.sums(solver.weights(state, None))
+    scores = sums.scores(block)
+    within = sums.within(block) if part.certifies else np.zeros_like(scores)
+    member = np.unpackbits(part.members, count=block.n_samples) > 0
+    looked_at = np.flatnonzero(~member | part.certifies)
     none = Entries(np.zeros_like(block.indptr), np.zeros(0, np.int32), None)
-    return block._replace(entries=none, stored_lengths=None)
-
-
-class AddingUp(Training):
-    """A reading of Newton's method: the sums of the rows at one point."""
-
-    SUMMED = "gradient", "hessian", "sums"
-
-    def __init__(self, job: TrainingJob, store: Store):
-        super().__init__(job, store)
-        self.solver.take_slots(job.slots)
-
-    def of_block(self, block: Block, part: TrainingPart, w: np.ndarray) -> tuple[State, Answer]:
-        state = self.state(block, trial=w, figures=part.given["figures"].copy())
-        self.solver.inner_pass(block, state, Visit({}), np.empty(0, np.int32))
-        return state, Answer({name: state[name] for name in self.SUMMED})
+    light = rows_of(block._replace(entries=none, stored_lengths=None), looked_at)  # without their entries
+    sums.add(scores[looked_at], light, alpha[looked_at], within[looked_at])
+    entries = {a.name: state[a.name][looked_at] for a in solver.state_arrays if a.axis == "row" and a.in_visits}
+    share = np.empty(len(looked_at))
+    solver.shares(light, scores[looked_at], state | entries, share)
+    can_move = (share > 0.0) & ~member[looked_at]
+    sent = np.flatnonzero(can_move & (share >= part.least))
+    below = float(share[can_move & (share < part.least)].sum())
+    chosen = looked_at[sent]
+    many = (block.indptr[chosen + 1] - block.indptr[chosen]).sum() > MOST_SENT * block.indptr[-1]
+    of_sent = {name: values[sent] for name, values in entries.items() if name != "alpha"}
+    return Answer(sums.added(), chosen, None if many else rows_of(block, chosen), share[sent], below, of_sent)
 
 
 def size_of(answer: Any) -> int:
     """Bytes of the arrays in an answer or a part."""
     if isinstance(answer, np.ndarray):
         return answer.nbytes
-    if isinstance(answer, dict):
-        answer = answer.values()
-    elif hasattr(answer, "__dataclass_fields__"):
-        answer = [getattr(answer, name) for name in answer.__dataclass_fields__]
-    elif not isinstance(answer, (list, tuple)):
-        return 0
-    return sum(map(size_of, answer))
+    within = answer.values() if isinstance(answer, dict) else answer if isinstance(answer, (tuple, list)) else ()
+    return sum(map(size_of, within))
+
+
+def file_at(path: str) -> File:
+    return absolute_name(path), fingerprint_of(path)
+
+
+def check_model(model: File) -> None:
+    if not location(model[0]).is_file() or file_at(model[0]) != model:
+        raise InputError(f"{model[0]}: is not there, or is another model than the one that predicts")
+
+
+@contextmanager
+def scoring(store: File, model: File, n_bytes: int, options: dict) -> Iterator[Callable]:
+    """Of (chunks, low, high) the scores of their rows of source numbers low .. high - 1; options: of the scorer."""
+    from blocksvm.model.scoring import ScoredRows, StoreScorer
+
+    check_model(model)
+    with opened_store(*store) as rows:
+        scorer = StoreScorer(model[0], rows.path, n_bytes, **options)
+        with scorer.by_threads(rows) as score_chunks:
+
+            def answer(part: tuple[np.ndarray, int, int], w: None) -> list[ScoredRows]:
+                found: list[ScoredRows] = []
+                score_chunks(part[0].tolist(), *part[1:], found.append)
+                return found
+
+            yield answer
+
+
+@contextmanager
+def writing(model: File, n_bytes: int, options: dict, wanted: Any, apart: str) -> Iterator[Callable]:
+    """Of (a file, the file of its scores), which are written, what its rows have shown: (measures, how many rows were
+    selected, lines without a row, ``figures`` of coverage).  options: of ``scorer_of``; wanted: of each row; apart: a
+    folder beside, for files that are being written."""
+    from blocksvm.model import measures, scoring, shards
+
+    check_model(model)
+
+    def answer(part: tuple[str, str], w: None) -> tuple[measures.Measures, int, int, dict]:
+        (name, path), notes = part, list[str]()
+        scorer = scoring.scorer_of(model[0], [name], n_bytes, **options)
+        scorer.budget.take("output", shards.OUTPUT_SHARE * n_bytes)
+        link = known_link(scorer.description)
+        results = shards.Results(wanted, scorer.description.labels, link)
+        of_rows = measures.measures_of(scorer.model, link, scorer.budget)
+        file = target = location(path)
+        if isinstance(target, Path):  # a worker that has stopped may hold the name under which it is written
+            file = Path(apart, uuid4().hex[:8] + target.name)
+        selected = sum(shards.written(scorer, name, file, True, results, of_rows, notes))
+        if isinstance(target, Path):
+            os.replace(file, os.path.realpath(target))
+            sync_folder(target.parent, target)
+        scorer.coverage.notes += notes
+        return of_rows, selected, scorer.empty, scorer.coverage.figures()
+
+    yield answer

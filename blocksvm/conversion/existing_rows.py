@@ -157,7 +157,9 @@ class ExistingRows:
 def _state_of(path: Location) -> tuple | None:
     try:
         if isinstance(path, ObjectUrl):
-            return path.anew().remote.identity()
+            from blocksvm.files.remote import RemoteObject
+
+            return RemoteObject(path.url).identity()  # whatever state it is in now
         status = os.stat(path)
     except OSError:
         return None

@@ -101,13 +101,6 @@ def _is_special(path: Location) -> bool:
     return not stat.S_ISREG(_mode(path) or stat.S_IFREG)
 
 
-def temporary_name(target: Path) -> Path:
-    """The name beside ``target`` under which it is written."""
-    name = target.name
-    stem = name if len(os.fsencode(name)) <= LONGEST_STEM else xxh3_64_hexdigest(os.fsencode(name))
-    return target.with_name(f".{stem}.partial")
-
-
 def temporary_folder(path: Location, temp: Path | None = None) -> Path:
     """Where an output is made: beside it, of an object in ``temp`` (None: the system's folder for temporary files)."""
     return path.parent if isinstance(path, Path) else temp or Path(tempfile.gettempdir())
@@ -165,7 +158,9 @@ class NewFile(io.RawIOBase):
             self.target = self.partial = Path(name)
         else:
             self.target = _target(path)
-            self.partial = temporary_name(self.target)
+            name = os.fsencode(self.target.name)
+            stem = self.target.name if len(name) <= LONGEST_STEM else xxh3_64_hexdigest(name)
+            self.partial = self.target.with_name(f".{stem}.partial")
             with named_errors(path):
                 self.descriptor = _locked(self.partial, path)
         self.lock = os.dup(self.descriptor)  # until the file has its name, or is gone

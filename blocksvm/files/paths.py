@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit, urlunsplit
@@ -109,12 +109,6 @@ class ObjectUrl:
                 run.objects[self.url] = RemoteObject(self.url)
             self.own = run.objects[self.url]
         return self.own
-
-    def anew(self) -> Self:
-        """The same, of whatever state it is in now."""
-        other = replace(self)
-        other.own = type(self.remote)(self.url)
-        return other
 
     def stat(self) -> os.stat_result:
         """Of its bytes alone; FileNotFoundError where there is no such object."""

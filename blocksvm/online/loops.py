@@ -24,7 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from blocksvm.base.vectors import LINE
-from blocksvm.kernels import inlined, inlined_with, specialised, with_globals
+from blocksvm.kernels import inlined, inlined_with, specialised
+from blocksvm.kernels.compile import with_globals
 from blocksvm.kernels.hash_table import scramble
 from blocksvm.kernels.loss_functions import value
 from blocksvm.kernels.rows import prefetch, prefetch_entries, strided_dot, value_at

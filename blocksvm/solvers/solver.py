@@ -148,7 +148,7 @@ class Task:
     settings: its own, all resolved; source: the rows; bias: value of the constant feature; tolerance: the range of
     projected gradients at which a visit may end, or None; working_set: rows are kept between readings, so it shall tell
     which can still move; free_bias: the constant feature's weight is not regularised; tol: the relative gap at which a
-    problem is at its end.
+    problem is at its end; previous: where the problems before it on a path have ended.
     """
 
     settings: dict
@@ -158,6 +158,7 @@ class Task:
     working_set: bool = False
     free_bias: bool = False
     tol: float = 0.0
+    previous: tuple | None = None
 
 
 class Solver(ABC):

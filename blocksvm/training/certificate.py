@@ -16,28 +16,33 @@ from blocksvm.problems.expansion import Expansion
 from blocksvm.solvers.solver import Solver, State
 from blocksvm.sources.block import Block
 from blocksvm.training.visit import of_axis, part_of, put_rows
-from blocksvm.training.working_set import WorkingSet
+
+
+class Stopped(Exception):
+    """The run was stopped where it is to be interrupted at once."""
 
 
 def beyond_bounds(saved: Location) -> InputError:
     return InputError(f"{saved}: holds dual variables beyond their bounds; it is damaged, start afresh")
 
 
-def offer_shares(solver: Solver, state: State, block: Block, scores: np.ndarray, working_set: WorkingSet) -> None:
-    """The rows of a block that can still move, by their decision values; they are at rest no longer."""
+def offer_shares(
+    solver: Solver, state: State, block: Block, scores: np.ndarray, offer: Callable[[Block, np.ndarray], None]
+) -> None:
+    """Offer the rows of a block that can still move, by their decision values; they are at rest no longer."""
     part = part_of(solver, block, state)
     share = np.empty(block.n_samples)
     solver.shares(block, scores, part, share)
     put_rows(state, block.rows, of_axis(solver, part, "row"))
-    working_set.offer(block, share)
+    offer(block, share)
 
 
 def evaluate(
     solver: Solver, w: np.ndarray, completion: Expansion | None, blocks: Iterable[Block], stopped: Callable[[], bool]
-) -> Certificate | None:
+) -> Certificate:
     """The accuracy of w (n_vectors * (d + 1),), one vector or one a class, over blocks of all rows, or, of real
-    targets, the root of its mean squared error; None if stopped.  completion: what makes the solver's decision values
-    of <w, x>, None where they are that.  Of rows without labels nothing is measured."""
+    targets, the root of its mean squared error; Stopped if stopped() says so.  completion: what makes the solver's
+    decision values of <w, x>, None where they are that.  Of rows without labels nothing is measured."""
     if solver.predicts_rows:
         return Certificate(None, None, None, None)
     total, rows = 0.0, 0
@@ -49,7 +54,7 @@ def evaluate(
             total += count_right(pieces, block.y, solver.member, solver.ranks)
         rows += block.n_samples
         if stopped():
-            return None
+            raise Stopped
     mean = total / max(1, rows)
     if solver.real_targets:
         return Certificate(None, None, None, None, math.sqrt(mean))

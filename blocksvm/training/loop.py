@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import cast
 
@@ -25,7 +26,7 @@ from blocksvm.solvers.solver import BEST, SavedRun
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import BlockReader
 from blocksvm.training import record
-from blocksvm.training.certificate import beyond_bounds, evaluate, offer_shares
+from blocksvm.training.certificate import Stopped, beyond_bounds, evaluate, offer_shares
 from blocksvm.training.checkpoint import WORKING_SET, Checkpoint
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import PassStats
@@ -236,15 +237,15 @@ class OuterLoop:
             self.begin()
             # from here on no input of the user is refused
             self.watch.on_event(record.start_event(self.plan, self.progress))
-            status = self._iterate()
+            status, final = "interrupted", None
+            with suppress(Stopped):
+                status = self._iterate()
             if self.checkpoint is not None:
                 self.save()
-            final = None if status == "interrupted" else self._last_certificate()
-            if final is None:
-                status = "interrupted"
-            else:
-                status = final.ends(self.plan.settings.tol) or status
-            return self.end(status, final)
+            if status != "interrupted":
+                with suppress(Stopped):
+                    final = self._last_certificate()
+            return self.end("interrupted" if final is None else final.ends(self.plan.settings.tol) or status, final)
 
     def _iterate(self) -> str:
         """Outer iterations until the run ends; why it does."""
@@ -262,10 +263,11 @@ class OuterLoop:
                 blocks, most = partition.blocks(progress.outer), self.plan.settings.passes_left(progress.passes_made)
                 if progress.visit == 0:
                     self._begin_reading()
-                for _ in self._visits(blocks, most):
+                for may_pass in self._visits(blocks, most):
                     progress.visit += 1
                     self.emit("visit", visit=progress.visit, blocks=len(blocks))
-                    self._visit_set(between=progress.visit < len(blocks))
+                    if may_pass:
+                        self._visit_set(between=progress.visit < len(blocks))
                     if status := self._stopped(whole=progress.visit == len(blocks)):
                         return status
                     self.save_if_due()
@@ -292,12 +294,13 @@ class OuterLoop:
 
     # -- visits ------------------------------------------------------------------------------------------------
 
-    def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[None]:
-        """Visit the blocks that are left of an outer iteration, one after the other."""
+    def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[bool]:
+        """Visit the blocks that are left of an outer iteration, one after the other; after each, whether the working
+        set may be passed over."""
         visit = self.progress.visit
         for block in self.read(blocks[visit:], then=self.following()):
             self._visit(block, most)
-            yield
+            yield True
 
     def visit(self, task: VisitTask, block: Block) -> VisitResult:
         """Make a visit, on the run's own feature arrays."""
@@ -368,8 +371,6 @@ class OuterLoop:
         while rested or policy.due(*progress.gap, tol, plan.blocks.work_of_reading):
             before = progress.certified
             certificate = self._certify(working_set)
-            if certificate is None:
-                return "interrupted"
             policy.learn(*progress.gap, solver.certified(self.state, certificate))
             self.offer_best(certificate)
             if rested and before is not None and certificate.same(before.figures):
@@ -388,9 +389,9 @@ class OuterLoop:
         self._emit_outer()
         return None
 
-    def _certify(self, working_set: WorkingSet | None = None) -> Certificate | None:
-        """A certificate of exactly the w and alpha that the state has when it returns, stored and reported; None where
-        the run was stopped.  A solver that minimises nothing has its accuracy or error measured."""
+    def _certify(self, working_set: WorkingSet | None = None) -> Certificate:
+        """A certificate of exactly the w and alpha that the state has when it returns, stored and reported; Stopped
+        where the run was stopped.  A solver that minimises nothing has its accuracy or error measured."""
         self.emit("certifying")
         solver, state = self.plan.solver, self.state
         if solver.capabilities.minimises:
@@ -398,8 +399,6 @@ class OuterLoop:
         else:
             blocks = self.read(self.following())
             certificate = evaluate(solver, self.weights(), solver.completion(state), blocks, self.watch.stop)
-        if certificate is None:
-            return None
         self.unchecked = None
         self.tally.certificates += 1
         return self.tell(certificate)
@@ -409,9 +408,9 @@ class OuterLoop:
         self.emit("certificate", **asdict(certificate))
         return self.keep(certificate)
 
-    def _reading(self, working_set: WorkingSet | None) -> Certificate | None:
+    def _reading(self, working_set: WorkingSet | None) -> Certificate:
         """Of all rows, which are offered to the working set, so that it is chosen once more, at the certificate's w;
-        None where the run was stopped.  InputError where the state is from a checkpoint with dual variables that are
+        Stopped where the run was stopped.  InputError where the state is from a checkpoint with dual variables that are
         not allowed: what is certified by them is untrue."""
         solver, state, saved = self.plan.solver, self.state, self.unchecked
         problem, alpha = solver.problem_at(state), solver.dual_variables(state)
@@ -430,9 +429,9 @@ class OuterLoop:
                     raise beyond_bounds(saved)
             sums.add(scores, block, of_rows)
             if working_set is not None:
-                offer_shares(solver, state, block, scores, working_set)
+                offer_shares(solver, state, block, scores, working_set.offer)
             if self.watch.stop():
-                return None
+                raise Stopped
         if working_set is not None:
             working_set.end_reading()
         return sums.certificate()
@@ -461,9 +460,9 @@ class OuterLoop:
             return "interrupted"
         return "max-seconds" if not whole and self.seconds() > self.plan.settings.max_seconds else None
 
-    def _last_certificate(self) -> Certificate | None:
+    def _last_certificate(self) -> Certificate:
         """The certificate of the result, taken now unless nothing has moved since the last one, which this run has
-        taken; None where stopped."""
+        taken."""
         solver = self.plan.solver
         if self.progress.current is not None and self.unchecked is None:
             return Certificate(**self.progress.current)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from blocksvm.base.errors import InputError, option, value_text
 from blocksvm.base.labels import MANY, NUMBERS, SETS, Labels, members_of
@@ -16,7 +16,7 @@ from blocksvm.model.solver_state import InitialModels, namespace
 from blocksvm.online.methods import get_method
 from blocksvm.solvers.solver import BEST, Method, Solver, StateArray, Task
 from blocksvm.sources.source import Source
-from blocksvm.store.descriptions import CheckpointMeta, MethodMeta
+from blocksvm.store.descriptions import CheckpointMeta, MethodMeta, PartitionMeta
 from blocksvm.training.partition import BlockPlan, plan_blocks, take_state
 from blocksvm.training.schedule import Schedule
 from blocksvm.training.settings import TrainSettings
@@ -29,11 +29,9 @@ class Plan:
 
     initial_models: those that it begins with; valid: a source to score after each outer iteration; resume: the
     description of the checkpoint to go on from; method: another one than the settings name, which takes the same
-    settings; besides: bytes by name that the caller has taken of the memory.  Raises InputError where
-    the settings do not fit the source or the memory.
+    settings; previous: as of ``Task``; besides: bytes by name that the caller has taken of the memory.  Raises
+    InputError where the settings do not fit the source or the memory.
     """
-
-    plan_rows: Callable[..., BlockPlan] = staticmethod(plan_blocks)
 
     def __init__(
         self,
@@ -44,6 +42,7 @@ class Plan:
         valid: Source | None = None,
         resume: CheckpointMeta | None = None,
         method: Method | None = None,
+        previous: tuple | None = None,
         besides: Mapping[str, int] | None = None,
     ):
         self.source = source
@@ -60,8 +59,10 @@ class Plan:
             settings.working_set_share() is not None,
             settings.free_bias,
             settings.tol,
+            previous,
         )
-        self.solver: Solver = method.make(self.task)
+        self.make = method.make
+        self.solver: Solver = self.make(self.task)
         labels_are_read = not self.solver.predicts_rows or source.label_kind == NUMBERS
         real = self.solver.real_targets and labels_are_read
         packed = self.solver.packed and source.chunks.words is not None
@@ -102,14 +103,17 @@ class Plan:
         if kept and solver.n_vectors == 1 and solver.capabilities.working_set:
             try:
                 self.budget.take("best weights", n_bytes)
-                blocks = self.plan_rows(self.budget, self.source, solver, self.settings, saved)
+                blocks = self.plan_rows(saved)
                 solver.state_arrays += (best,)
                 return blocks
             except TooLittleMemory:
                 self.budget.used = before
                 if saved is not None:
                     raise
-        return self.plan_rows(self.budget, self.source, solver, self.settings, saved)
+        return self.plan_rows(saved)
+
+    def plan_rows(self, saved: PartitionMeta | None) -> BlockPlan:
+        return plan_blocks(self.budget, self.source, self.solver, self.settings, saved)
 
     @property
     def namespace(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -197,9 +197,6 @@ class Traffic:
     bytes_received: int = 0
     seconds_workers: float = 0.0
     seconds_waiting: float = 0.0
-
-    def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass

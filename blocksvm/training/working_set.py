@@ -119,9 +119,9 @@ class WorkingSet:
             self.close_gaps()  # the same rows have the same positions if the reading is broken off and begun again
             self._settle()
 
-    def renew(self, rows: np.ndarray, share: np.ndarray) -> None:
-        """Members (m,), by their rows' numbers, have passed by without being offered; share (m,) float64 as there."""
-        self.held_share[self.slots[rows]] = share
+    def renew(self, block: Block, share: np.ndarray) -> None:
+        """Members, copies of which a block has, have passed by without being offered; share (m,) float64 as there."""
+        self.held_share[self.slots[block.rows]] = share
         self.seen += float(np.maximum(share, 0.0).sum())
 
     def pass_over(self, share: float) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from scipy.special import expit
@@ -21,9 +20,10 @@ from blocksvm.model.decision_values import ISOTONIC, PLATT
 from blocksvm.model.measures import bins_of
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
+from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.folds import HeldOutCD, folds_of, targets_of
-from blocksvm.validation.path import check_folds, plan_here
+from blocksvm.validation.folds import folds_of, held_out_method, targets_of
+from blocksvm.validation.path import check_folds
 
 FOLDS = 5
 BITS = 16
@@ -56,8 +56,8 @@ def calibrated(
     method_settings = dict(settings.method)
     C = method_settings.pop("C", None)
     reduced = replace(settings, method=method_settings)
-    make = partial(HeldOutCD, path=[1.0 if C is None else C], folds=folds)
-    plan = plan_here(make, None, source, reduced, besides={"folds": 32 * source.n_samples + (24 << BITS)})
+    method = held_out_method(settings.solver, [1.0 if C is None else C], folds)
+    plan = Plan(source, reduced, method=method, besides={"folds": 32 * source.n_samples + (24 << BITS)})
     plan.share_work(threads or Threads(1))
     loop = OuterLoop(plan, Watch(on_event, stop))
     if loop.run().status == "interrupted":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -21,11 +22,12 @@ from blocksvm.formats.text.text_source import LineLimit, TextInputs
 from blocksvm.kernels.shuffle import line_keys, row_keys
 from blocksvm.losses import require
 from blocksvm.losses.box import Margin
+from blocksvm.online.methods import get_method
 from blocksvm.problems.certificate import LEAST, CertificateSums
 from blocksvm.problems.problem import Problem, Sides, each_against_the_rest, make_problem
 from blocksvm.solvers.dual_cd import LARGEST_FACTOR, DualCD
 from blocksvm.solvers.newton import Newton
-from blocksvm.solvers.solver import Solver, State, StateArray, Task
+from blocksvm.solvers.solver import Method, Solver, State, StateArray, Task
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
@@ -143,13 +145,13 @@ class HeldOutProblems(Problem):
 
 
 class HeldOut(Solver):
-    """What a solver of such problems has beside its own; previous: where the path before has ended."""
+    """What a solver of such problems has beside its own."""
 
     problem: HeldOutProblems
     row_matrices = (HELD,)
 
-    def __init__(self, task: Task, path: Sequence[float], folds: Folds, previous: tuple | None = None):
-        self.path, self.folds, self.previous = path, folds, previous
+    def __init__(self, task: Task, path: Sequence[float], folds: Folds):
+        self.path, self.folds, self.previous = path, folds, task.previous
         super().__init__(task)  # type: ignore[call-arg]
         of_a_row = self.n_vectors // folds.count
         self.state_arrays += (StateArray(HELD, "matrix", task.source.n_samples, columns=of_a_row, in_model=False),)
@@ -258,3 +260,9 @@ class HeldOutCD(HeldOut, DualCD):
         first = self.n_vectors - width
         w, alpha = (self.columns(state, name)[:, first : self.n_vectors].copy() for name in ("w", "alpha"))
         return w, alpha, state["conjugates"][first:].copy(), self.history(state)[:, first:].copy(), float(self.path[-1])
+
+
+def held_out_method(solver: str, path: Sequence[float], folds: Folds) -> Method:
+    """A solver, of such problems."""
+    kind = HeldOutNewton if solver == "newton" else HeldOutCD
+    return replace(get_method(solver), make=partial(kind, path=path, folds=folds))

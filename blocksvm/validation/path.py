@@ -9,8 +9,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Unpack
 
 import numpy as np
@@ -23,23 +22,13 @@ from blocksvm.base.threads import Threads
 from blocksvm.kernels.loss_functions import SUMS
 from blocksvm.losses import get_loss
 from blocksvm.model.decision_values import area_under_curve
-from blocksvm.online.methods import get_method
 from blocksvm.problems.certificate import predicted
 from blocksvm.problems.problem_kernels import Objective, certificate_sums
-from blocksvm.solvers.solver import Solver
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.folds import (
-    MOST_FOLDS,
-    Folds,
-    HeldOutCD,
-    HeldOutNewton,
-    HeldOutProblems,
-    folds_of,
-    targets_of,
-)
+from blocksvm.validation.folds import MOST_FOLDS, Folds, HeldOutProblems, folds_of, held_out_method, targets_of
 
 PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 AT_ONCE = 3  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end
@@ -126,12 +115,6 @@ class CrossValidation:
         return vars(self) | figures | known
 
 
-def plan_here(make: Callable[..., Solver], previous: tuple | None, source: Source, settings: TrainSettings, **more):
-    """The plan of a run whose solver is made so, and begins at ``previous``."""
-    method = replace(get_method(settings.solver), make=partial(make, previous=previous))
-    return Plan(source, settings, method=method, **more)
-
-
 def trains_on_numbers(train_settings: TrainSettings) -> bool:
     """The loss is one of regression."""
     return get_loss(train_settings.method.get("loss") or "hinge").of_numbers
@@ -216,12 +199,11 @@ def cross_validate(
     def plan_part(rest: list[float]) -> tuple[Plan, list[float]]:
         """The plan of as many C at once, the first of the rest, as leave the rows enough memory, or one; and these."""
         for count in range(min(at_once, len(rest)), 0, -1):
-            kind = HeldOutNewton if train_settings.solver == "newton" else HeldOutCD
-            make = partial(kind, path=rest[:count], folds=chosen)
+            method = held_out_method(train_settings.solver, rest[:count], chosen)
             ends = (previous is not None) + (count < len(rest))  # of the part before, and of this one
             besides = {"folds": fold_bytes + ends * end_bytes}
             try:
-                plan = make_plan(make, previous, source, train_settings, besides=besides)
+                plan = make_plan(source, train_settings, method=method, previous=previous, besides=besides)
             except InputError:
                 if count == 1:
                     raise
@@ -237,15 +219,12 @@ def cross_validate(
             scores.readings += (event["blocks"] > 0) + event["certificates"]
         on_event(event)
 
-    make_plan, make_loop = plan_here, OuterLoop
+    make_plan, make_loop = Plan, OuterLoop
     with ExitStack() as stack:
         if cluster is not None:
-            from blocksvm.cluster.dask import cluster_at
-            from blocksvm.cluster.loop import cluster_loop
-            from blocksvm.cluster.plan import plan_there
+            from blocksvm.cluster.loop import on_cluster
 
-            there = cluster_at(cluster, source)
-            make_plan, make_loop = plan_there, partial(cluster_loop, cluster=there)
+            there, make_plan, make_loop = on_cluster(cluster, source)
             stack.enter_context(there.opened())
         while done < len(path):
             plan, part = plan_part(path[done:])

@@ -1,7 +1,6 @@
 """Training by workers: certified as on one machine, and not a bit depends on who they are or what becomes of them."""
 
 from concurrent.futures import Future
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.cluster import dask
 from blocksvm.cluster.dask import ClusterLost
-from blocksvm.cluster.plan import ClusterPlan
+from blocksvm.cluster.loop import ClusterPlan
 from blocksvm.problems.certificate import CERTIFIED, REL_GAP
 from blocksvm.store.reader import Store, open_store
 from blocksvm.training.settings import TrainSettings
@@ -210,7 +209,7 @@ def test_problems_that_have_ended_are_left_out_at_the_same_weights(stores):
     job, part, weights = workers.last
     ended = part.given["certified"].copy()
     ended[REL_GAP :: len(CERTIFIED)][:5] = 0.0
-    after = replace(part, given=part.given | {"certified": ended})
+    after = part._replace(given=part.given | {"certified": ended})
     totals = []
     for parts in ((part, after), (after,)):
         with job.opened() as answer:
@@ -242,7 +241,7 @@ def test_a_certificate_sends_no_row_that_the_set_would_not_take(stores):
     class Everything(ThreadCluster):
         def submit(self, function, job, part, *weights):
             if part.certifies:
-                part = replace(part, least=0.0)
+                part = part._replace(least=0.0)
             return super().submit(function, job, part, *weights)
 
     with Store(stores[2]) as store:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import trustme
@@ -20,7 +21,7 @@ import blocksvm.train
 from blocksvm.base.errors import InputError
 from blocksvm.cluster import dask
 from blocksvm.cluster.dask import Cluster, ClusterLost
-from blocksvm.cluster.part import TrainingJob, here, make
+from blocksvm.cluster.part import Job, here, make, opened_store
 from blocksvm.store.reader import Store
 
 pytest.importorskip("distributed")
@@ -125,7 +126,7 @@ def test_no_cluster_at_the_address(store, impatient):
 def test_a_scheduler_that_accepts_and_never_answers(store, impatient):
     import dask as library
 
-    name = "distributed.scheduler.no-workers-timeout"
+    name = "distributed.comm.timeouts.connect"
     before = library.config.get(name)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
@@ -136,14 +137,14 @@ def test_a_scheduler_that_accepts_and_never_answers(store, impatient):
 
 def test_workers_of_another_kind_are_refused(cluster, store):
     with blocksvm.open_store(store) as rows:
-        job = TrainingJob("k", 1 << 50, str(store), rows.fingerprint, None, {}, (1,), 1, None)
+        job = Job(1 << 50, partial(opened_store, str(store), rows.fingerprint))
     there = Cluster(cluster.address)
     with there.opened():
         for other, text in (
             (replace(job, about=here() | {"numba": "0.1"}), "worker tcp://.* has numba .* and the run has 0.1: bits"),
             (replace(job, about=here() | {"processor": "abacus"}), "has processor .* and the run has abacus"),
             (job, "may take .* of memory"),
-            (replace(job, n_bytes=1, fingerprint="0"), "is another store than the one that this run reads"),
+            (Job(1, partial(opened_store, str(store), "0")), "is another store than the one that this run reads"),
         ):
             with pytest.raises(InputError, match=text):
                 there.submit(make, there.keep(other), None).result(60)
@@ -178,15 +179,13 @@ def test_the_commands_at_an_address(cluster, store, tmp_path, succeeds, refusal)
     for text in texts:
         files = [(tmp_path / name / text.name).read_bytes() for name in ("files-here", "files-there")]
         assert files[0] == files[1] and files[0].count(b"\n") >= 100
+    assert not list((tmp_path / "files-there").glob(".*"))
     data = bytearray(store.read_bytes())
     with Store(store) as rows:
         parts = rows.parts.records
         data[int(parts["offset"][4]) + int(parts["size"][4]) // 2] ^= 255
     damaged.write_bytes(data)
     assert "chunk 4" in refusal(blocksvm.predict.main, model, damaged, tmp_path / "damaged", *place)
-
-
-pytest.importorskip("distributed")
 
 
 @pytest.fixture(scope="module")
@@ -214,10 +213,7 @@ def test_every_command_reaches_it(keys, tmp_path):
         assert cluster.address.startswith("tls://")
         place = "--cluster", cluster.address, "--security", *keys
         assert run("split", text, store).returncode == 0
-        for words in (
-            ("train", store, model, "--log", trace, *place),
-            ("predict", model, store, scores, *place),
-        ):
+        for words in (("train", store, model, "--log", trace, *place), ("predict", model, store, scores, *place)):
             done = run(*words)
             assert done.returncode == 0, done.stderr
             assert keys[2] not in done.stdout + done.stderr

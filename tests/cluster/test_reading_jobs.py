@@ -10,8 +10,8 @@ from support.training_cases import make_store, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
-from blocksvm.cluster.part import size_of
-from blocksvm.cluster.predictions import ModelFile, ScoringJob, scoring_by
+from blocksvm.cluster.loop import scoring_by
+from blocksvm.cluster.part import file_at, scoring, size_of
 from blocksvm.model.scoring import StoreScorer
 from blocksvm.store.reader import Store, open_store
 
@@ -75,21 +75,19 @@ def test_answers_are_counted_against_the_memory(trained):
 def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
     path, model = trained
     with Store(path) as store:
-        job = ScoringJob("k", MEMORY, str(path), store.fingerprint, ModelFile.at(model), {})
-        with job.opened() as scored:
+        stored = str(path), store.fingerprint
+        with scoring(stored, file_at(model), MEMORY, {}) as scored:
             answer = scored((np.arange(len(store.chunks)), 0, 100), None)
         assert sum(len(rows.source) for rows in answer) == 100 and size_of(answer) > 100 * (8 + 8)
-        for name, other in ((model, "0"), (str(tmp_path / "none.h5"), ModelFile.at(model).fingerprint)):
+        for other in ((model, "0"), (str(tmp_path / "none.h5"), file_at(model)[1])):
             with pytest.raises(InputError, match="is not there, or is another model"):
-                ScoringJob("k", MEMORY, str(path), store.fingerprint, ModelFile(name, other), {}).opened().__enter__()
+                scoring(stored, other, MEMORY, {}).__enter__()
 
 
 def test_another_store_of_that_name_is_refused(trained, tmp_path):
     (path, model), other = trained, make_store(tmp_path, *random_rows(n=90, d=40, seed=7), "other", 128)
-    with Store(path) as store:
-        job = ScoringJob("k", MEMORY, str(other), store.fingerprint, ModelFile.at(model), {})
-        with pytest.raises(InputError, match=r"other.h5: is another store"):
-            job.opened().__enter__()
+    with Store(path) as store, pytest.raises(InputError, match=r"other.h5: is another store"):
+        scoring((str(other), store.fingerprint), file_at(model), MEMORY, {}).__enter__()
 
 
 def test_what_cannot_be_is_refused(trained, tmp_path, refusal):

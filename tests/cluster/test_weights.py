@@ -11,13 +11,13 @@ import pytest
 from blocksvm.cluster import part
 from blocksvm.cluster.dask import Parts
 from blocksvm.cluster.loop import bring_near
-from blocksvm.cluster.part import Held, make, size_of
+from blocksvm.cluster.part import make, size_of
 
 
 @pytest.fixture(autouse=True)
 def joined(monkeypatch):
     """A worker that has done nothing."""
-    monkeypatch.setattr(part, "held", Held())
+    monkeypatch.setattr(part, "held", threading.local())
     monkeypatch.setattr(part, "check", lambda job: None)
 
 
@@ -38,7 +38,7 @@ def test_small_changes_are_made_in_the_end():
 def test_workers_make_the_version_that_was_meant(changed):
     """In any order, one that joins as well; and of few changes few bytes are sent."""
     rng = np.random.default_rng(changed)
-    parts = Parts(SimpleNamespace(keep=lambda value: value), SimpleNamespace(), 1)
+    parts = Parts(SimpleNamespace(keep=lambda value: value), 1, 0, print)
     job = SimpleNamespace(key="a", opened=lambda: contextmanager(lambda: (yield lambda number, w: w))())
     w, versions = rng.normal(size=100), []
     for _ in range(8):

@@ -5,6 +5,7 @@ import pytest
 from blocksvm.base.errors import InputError
 from blocksvm.files.output import written_whole
 from blocksvm.files.paths import location
+from blocksvm.files.remote import RemoteObject
 
 server = pytest.importorskip("moto.server")
 
@@ -39,7 +40,7 @@ def test_objects_are_written_and_read(bucket, size):
     with pytest.raises(InputError, match="was made by another run"), written_whole(path, overwrite=False):
         pass
     if size:
-        remote = path.anew().remote
+        remote = RemoteObject(path.url)
         assert bytes(remote.read(17, 900)) == data[17:900]
         with written_whole(path) as file:
             file.write(b"!" + data[1:])

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from support.paths import ROOT, TESTS
 
-from blocksvm.cluster.dask import tls as tls_of
-
 PATIENCE = 60.0  # seconds for a process to start
 QUIET = {"DASK_LOGGING__DISTRIBUTED": "critical", "PYTHONPATH": f"{ROOT}{os.pathsep}{TESTS}"}
 
@@ -49,7 +47,8 @@ class DaskProcesses:
         for _ in range(n):
             options = "--no-nanny", "--nthreads", "1", "--local-directory", self.folder
             self.workers.append(self._start("worker", self.address, *options))
-        security = tls_of(distributed, list(self.tls)) if self.tls else None
+        names = "tls_ca_file", "tls_client_cert", "tls_client_key"
+        security = distributed.Security(**dict(zip(names, self.tls, strict=True))) if self.tls else None
         with distributed.Client(self.address, security=security, set_as_default=False, timeout=PATIENCE) as client:
             client.wait_for_workers(sum(one.poll() is None for one in self.workers), timeout=PATIENCE)
 

@@ -4,6 +4,8 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from unittest.mock import patch
 
 from blocksvm.cluster import part
 from blocksvm.cluster.dask import Cluster
@@ -24,11 +26,13 @@ class ThreadCluster(Cluster):
         held: dict[int, ExitStack] = {}
 
         def call(function, *given):
-            held[threading.get_ident()] = part.held.stack
-            return function(*given)
+            try:
+                return function(*given)
+            finally:
+                held[threading.get_ident()] = part.held.stack
 
-        with ThreadPoolExecutor(self.n) as threads:
-            self.client = lambda function, *given: threads.submit(call, function, *given)
+        with ThreadPoolExecutor(self.n) as threads, patch.object(part, "check"):
+            self.client = SimpleNamespace(status="running", submit=lambda *given: threads.submit(call, *given))
             yield
             self.client = None
         for stack in held.values():
@@ -37,8 +41,8 @@ class ThreadCluster(Cluster):
     def keep(self, value):
         return value
 
-    def submit(self, function, *given) -> Future:
-        return self.client(function, *given)
+    def submit(self, *call) -> Future:
+        return self.client.submit(*call)
 
     def n_workers(self) -> int:
         return self.n

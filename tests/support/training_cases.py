@@ -19,8 +19,7 @@ from support.thread_cluster import ThreadCluster
 
 from blocksvm.base.labels import NUMBERS
 from blocksvm.cli.console import run as run_command
-from blocksvm.cluster.loop import cluster_loop
-from blocksvm.cluster.plan import ClusterPlan
+from blocksvm.cluster.loop import ClusterPlan, cluster_loop
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.exchange.forms import import_model
 from blocksvm.losses import get_loss

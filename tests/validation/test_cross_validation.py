@@ -4,7 +4,6 @@ import gc
 import json
 import re
 import weakref
-from functools import partial
 
 import numpy as np
 import pytest
@@ -20,9 +19,10 @@ from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 from blocksvm.training.loop import OuterLoop
+from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.folds import SALT, HeldOutCD, folds_of
-from blocksvm.validation.path import cross_validate, plan_here
+from blocksvm.validation.folds import SALT, folds_of, held_out_method
+from blocksvm.validation.path import cross_validate
 
 CHUNKS = np.arange(0, N, 20)
 
@@ -101,7 +101,7 @@ def test_the_next_part_of_a_path_begins_feasible_and_no_worse_than_scaled(rows, 
     first = looped(source, folds, [1.0], loss=loss, tol=1e-3)
     previous = first.plan.solver.last(first.state)
     settings = TrainSettings.of(**{**GIVEN, "loss": loss})
-    loop = OuterLoop(plan_here(partial(HeldOutCD, path=[ratio], folds=folds), previous, source, settings))
+    loop = OuterLoop(Plan(source, settings, method=held_out_method("dual-cd", [ratio], folds), previous=previous))
     loop.allocate()
     state, XB = loop.state, dense(X)
     primal, dual, _ = loop.plan.solver.estimates(state, 0.0)
