@@ -3,15 +3,14 @@
 import os
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from support.stored_rows import by_name
 
 from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats import file_reader
-
-pa = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 
 def write(path, table, batch=37):
@@ -81,9 +80,8 @@ def test_a_table_of_empty_columns_alone_has_rows_without_features(tmp_path):
 def test_row_groups_must_fit_in_the_memory(tmp_path):
     """They are refused before they are read; smaller ones of the same columns are not."""
     path = tmp_path / "wide.parquet"
-    columns = {"label": np.arange(20_000) % 2} | {
-        f"x{j}": np.random.default_rng(j).normal(size=20_000) for j in range(150)
-    }
+    n = 20_000
+    columns = {"label": np.arange(n) % 2} | {f"x{j}": np.random.default_rng(j).normal(size=n) for j in range(150)}
     parquet.write_table(pa.table(columns), path, row_group_size=5_000)
     split_rows([str(path)], tmp_path / "s.h5", SplitSettings(memory=20_000_000))
     parquet.write_table(pa.table(columns), path)
