@@ -62,11 +62,9 @@ def test_info_lists_them(folder, tmp_path, succeeds, refusal):
     assert [one["label"] for one in top] == ["a", "b", "c"]
     assert {feature["name"] for feature in top[0]["features"]} <= {"color=c0", "color=c1", "color=c2", "größe"}
     succeeds("info", folder / "two.model.h5", "--verify", "--top", "1")
-    for arguments, sentence in (
-        ((folder / "two.h5", "--top", "3"), "two.h5: is a store; --top lists the weights of a model"),
-        ((folder / "two.model.h5", "--top", "0"), "--top 0: must be 1 or more"),
-    ):
-        assert sentence in refusal("info", *arguments)
+    told = refusal("info", folder / "two.h5", "--top", "3")
+    assert "two.h5: is a store; --top lists the weights of a model" in told
+    assert "--top 0: must be 1 or more" in refusal("info", folder / "two.model.h5", "--top", "0")
 
 
 @pytest.mark.slow

@@ -62,8 +62,8 @@ def written(folder, form: str, table, name="t"):
     elif form == "parquet":
         parquet.write_table(table, path)
     else:
-        with pa.ipc.new_file(str(path), table.schema) as file:
-            file.write_table(table)
+        with (pa.ipc.new_file if form == "arrow" else pa.ipc.new_stream)(str(path), table.schema) as file:
+            file.write_table(table, max_chunksize=2)
     return path
 
 
@@ -117,6 +117,7 @@ ALIKE = {  # name -> (csv or None, columns, labels, options, the features)
     **{f"lists {k}": (None, {"v": cells, "label": [1, 0, 1]}, [1.0, 0.0, 1.0], {},
                       [{f"v[{j}]": float(v) for j, v in enumerate(own or ()) if v} for own in cells])
        for k, cells in enumerate(LISTS)},
+    "columns that are empty": (None, {"x": [None] * 3, "label": [1, 0, 1]}, [1.0, 0.0, 1.0], {}, [{}, {}, {}]),
     "lists where they are named": (None, {"v": LISTS[0], "label": [1, 0, 1]}, [1.0, 0.0, 1.0], {"categorical": "v"},
                                    [{"v=3": 1.0, "v=0": 1.0, "v=250": 1.0}, {"v=1": 1.0}, {}]),
 }  # fmt: skip
@@ -127,7 +128,7 @@ def test_a_column_is_the_same_in_every_form(name, tmp_path):
     """And by what was decided of another one."""
     text, columns, labels, options, expected = ALIKE[name]
     forms = ("parquet", "arrow") if name.startswith("lists") else FORMS if text is None else ("csv", "parquet", "arrow")
-    paths = [written(tmp_path, form, (form == "csv" and text) or pa.table(columns)) for form in forms]
+    paths = [written(tmp_path, form, (form == "csv" and text) or pa.table(columns)) for form in (*forms, "arrows")]
     for path in paths:
         rows, recipe, _ = read(path, **options)
         assert names_in(rows) == expected and [label for label, _ in rows] == labels
