@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections import Counter
 
 import numpy as np
 from reference import BadLine
@@ -98,7 +99,6 @@ def parse_vw(data: bytes, dtype: str = "float32") -> list[tuple]:
 def ngrams_of(text: str, analyzer: str, low: int, high: int) -> dict[str, int]:
     """How often each n-gram of low to high words or characters occurs in a document."""
     text = text.lower()
-    found: dict[str, int] = {}
     if analyzer == "word":
         words = re.findall(r"(?u)\b\w\w+\b", text)
         spans = [" ".join(words[i : i + n]) for n in range(low, high + 1) for i in range(len(words) - n + 1)]
@@ -111,26 +111,20 @@ def ngrams_of(text: str, analyzer: str, low: int, high: int) -> dict[str, int]:
             lengths = [n for n in range(low, high + 1) if n < len(word)]
             spans += [word[i : i + n] for n in lengths for i in range(len(word) - n + 1)]
             spans += [word] * (high >= len(word))
-    for span in spans:
-        found[span] = found.get(span, 0) + 1
-    return found
+    return Counter(spans)
 
 
 MISSING = ("", "na", "n/a", "nan", "null")
 
 
-def table_rows(text: str, label: str, categories=(), ignored=(), auto=True, delimiter=",") -> list[tuple]:
+def table_rows(text: str, label: str, categories=(), auto=True) -> list[tuple]:
     """(label, {feature: value}) of each row of a table.  auto: a column
     in which any cell is no number is one of categories, too.
 
     BadLine where a row has too many or too few cells, or a number is none.
     """
-    lines = text.splitlines()
-    names = next(csv.reader([lines[0]], delimiter=delimiter, skipinitialspace=True))
-    table = [
-        [cell.strip() for cell in next(csv.reader([own], delimiter=delimiter, skipinitialspace=True), [])]
-        for own in lines
-    ]
+    table = [[cell.strip() for cell in next(csv.reader([own], skipinitialspace=True), [])] for own in text.splitlines()]
+    names = table[0]
     if auto:
         columns = zip(*(cells for cells in table[1:] if cells), strict=True)
         categories = set(categories) | {
@@ -148,7 +142,7 @@ def table_rows(text: str, label: str, categories=(), ignored=(), auto=True, deli
         for name, cell in zip(names, cells, strict=True):
             if name == label:
                 target = float(cell) if cell else np.nan
-            elif name not in ignored and cell.lower() not in MISSING:
+            elif cell.lower() not in MISSING:
                 numeric = _NUMBER.fullmatch(cell.encode()) is not None and name not in categories
                 if not numeric and not auto and name not in categories:
                     raise BadLine(line, "no number")

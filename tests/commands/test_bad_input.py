@@ -3,20 +3,19 @@
 import gzip
 import io
 import lzma
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import h5py
 import pytest
 
 from blocksvm.conversion.convert import split_rows
 from blocksvm.formats import FORMATS
-from blocksvm.info import main as info
-from blocksvm.predict import main as predict
-from blocksvm.split import main, parser
-from blocksvm.stream import main as stream
-from blocksvm.train import main as train
+from blocksvm.formats.text import text_source
+from blocksvm.split import parser
 
 GOOD = b"+1 1:0.5 7:2\n-1 2:1.5\n"
 
@@ -29,7 +28,7 @@ def refused(tmp_path, refusal):
 
     def run(*arguments) -> str:
         before = {path: path.read_bytes() for path in written.iterdir()}
-        prefix, sentence = refusal(main, *arguments).split("error: ", 1)
+        prefix, sentence = refusal("split", *arguments).split("error: ", 1)
         assert prefix == "blocksvm split: "
         assert 10 < len(sentence) < 600
         assert {path: path.read_bytes() for path in written.iterdir()} == before
@@ -39,56 +38,92 @@ def refused(tmp_path, refusal):
     return run
 
 
+LINES = [
+    (b"1 2:3 4", "'4' is not id:value"),
+    (b"1 2:3 4:", "'4:': the value is not a number"),
+    (b"1 63: ", "'63:': the value is not a number"),
+    (b"1 2:3 :4", "':4' is not id:value"),
+    (b"1 2:3:4", "'2:3:4': the value is not a number"),
+    (b"1 abc:3", "'abc:3' is not id:value"),
+    (b"yes 2:3", "'yes' is not a number; a line is 'label id:value id:value ...'"),
+    (b"--1 2:3", "'--1' is not a number"),
+    (b"2:3 4:5", "the line has no label (it begins with '2:3')"),
+    (b"nan 2:3", "the label 'nan' is not a finite number"),
+    (b"1e999 2:3", "the label '1e999' is not a finite number"),
+    (b"1 2:nan", "'2:nan': not a finite number"),
+    (b"1 2:-Infinity", "'2:-Infinity': not a finite number"),
+    (b"1 2:1e39", "the value of feature id 2 lies beyond float32; use --dtype float64 or scale the feature"),
+    (b"1 -2:3", "'-2:3': feature ids must be 0 or more"),
+    (b"1 9223372036854775808:3", "feature ids go up to 9223372036854775807"),
+    (b"1 2:3 1:1 2:4", "feature id 2 occurs twice in the row; mend it, or add them up with --duplicates sum"),
+    (b"1 2:0x1F", "'2:0x1F': the value is not a number"),
+    (b"1 2:3\x00", "the value is not a number"),
+    (b"%PDF-1.4\xff\xfe\x80", r"'%PDF-1.4\xff\xfe\x80' is not a number"),
+    (b'[{"a":1}]', "begins a line of JSON; objects, one a line, are read by --format jsonl"),
+    (b"__label__spam win money", "begins a line of fastText, which is read by --format fasttext"),
+]
+LINES_OF_VW = [
+    (b"1 2:3", "the line has no |; a line is '[label [weight]] [tag]|namespace feature:value ...'"),
+    (b"yes |a b", "'yes' is not a number; a line is"),
+    (b"1,2 |a b", "'1,2' is not a number"),
+    (b"nan |a b", "'nan': not a finite number"),
+    (b"1 inf |a b", "'inf': not a finite number"),
+    (b"1 -2 |a b", "'-2': a row's weight must be 0 or more"),
+    (b"1 2 0.5 |a b", "'0.5': a row's base must be 0; learn without it"),
+    (b"1 2 0 4 |a b", "'4' is one word too many before the |"),
+    (b"1 'tag 2 |a b", "'2': what follows a tag must begin with |"),
+    (b"1 |:2 b", "':2': a scale needs the name of its namespace before it"),
+    (b"1 |a:x b", "'a:x': the namespace's scale is not a finite number"),
+    (b"1 |a:1:2 b", "'a:1:2': the namespace's scale is not a finite number"),
+    (b"1 |a :3", "':3': the feature has no name"),
+    (b"1 |a b:", "'b:': the value is not a number"),
+    (b"1 |a colour:red", "'colour:red': the value is not a number"),
+    (b"1 |a b:1:2", "'b:1:2': the value is not a number"),
+    (b"1 |a b:nan", "'b:nan': not a finite number"),
+    (b"1 |a b:1e39", "the value of the feature 'a^b' lies beyond float32; use --dtype float64 or scale the feature"),
+    (b"1 |a b:1e400", "the value of the feature 'b' lies beyond float32"),
+]
+LINES_OF_FLOAT64 = [
+    (b"1 2:1e309", "the value of feature id 2 lies beyond float64; scale the feature"),
+    (b"1 2:1e200", "the squares of the row's values add up to more than float64 holds"),
+]
+BEFORE = {"svm": (b"", GOOD + b"\n# comment\r\n"), "vw": (b"", b"1 |a b c\n\n-1 |a b:2\r\n")}
+AFTER = {"svm": GOOD, "vw": b"1 |a x\n"}
+
+
 @pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        (b"1 2:3 4", "'4' is not id:value"),
-        (b"1 2:3 4:", "'4:': the value is not a number"),
-        (b"1 2:3 :4", "':4' is not id:value"),
-        (b"1 2:3:4", "'2:3:4': the value is not a number"),
-        (b"1 abc:3", "'abc:3' is not id:value"),
-        (b"yes 2:3", "'yes' is not a number; a line is 'label id:value id:value ...'"),
-        (b"--1 2:3", "'--1' is not a number"),
-        (b"2:3 4:5", "the line has no label (it begins with '2:3')"),
-        (b"nan 2:3", "the label 'nan' is not a finite number"),
-        (b"1e999 2:3", "the label '1e999' is not a finite number"),
-        (b"1 2:nan", "'2:nan': not a finite number"),
-        (b"1 2:-Infinity", "'2:-Infinity': not a finite number"),
-        (b"1 2:1e39", "the value of feature id 2 lies beyond float32; use --dtype float64 or scale the feature"),
-        (b"1 -2:3", "'-2:3': feature ids must be 0 or more"),
-        (b"1 9223372036854775808:3", "feature ids go up to 9223372036854775807"),
-        (b"1 2:3 1:1 2:4", "feature id 2 occurs twice in the row; mend it, or add them up with --duplicates sum"),
-        (b"1 2:0x1F", "'2:0x1F': the value is not a number"),
-        (b"1 2:3\x00", "the value is not a number"),
-        (b"%PDF-1.4\xff\xfe\x80", r"'%PDF-1.4\xff\xfe\x80' is not a number"),
-        (b'[{"a":1}]', "begins a line of JSON; objects, one a line, are read by --format jsonl"),
-        (b"__label__spam win money", "begins a line of fastText, which is read by --format fasttext"),
-    ],
-)
-def test_a_bad_line_is_named(tmp_path, refused, line, says):
-    path = tmp_path / "bad.svm"
-    for before, number in ((b"", 1), (GOOD + b"\n# comment\r\n", 5)):
-        path.write_bytes(before + line + b"\n" + GOOD)
-        sentence = refused(path, refused.folder / "s.h5")
-        assert sentence.startswith(f"{path}:{number}: ")
+    ("options", "kind", "line", "says"),
+    [*(("", "svm", *one) for one in LINES), *(("", "vw", *one) for one in LINES_OF_VW),
+     *(("--dtype float64", "svm", *one) for one in LINES_OF_FLOAT64)],
+)  # fmt: skip
+def test_a_bad_line_is_named(tmp_path, refused, options, kind, line, says):
+    path = tmp_path / f"bad.{kind}"
+    for before in BEFORE[kind]:
+        path.write_bytes(before + line + b"\n" + AFTER[kind])
+        sentence = refused(path, refused.folder / "s.h5", *options.split())
+        assert sentence.startswith(f"{path}:{before.count(10) + 1}: ")
         assert says in sentence
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [(b"1 2:1e309", "the value of feature id 2 lies beyond float64; scale the feature"),
-     (b"1 2:1e200", "the squares of the row's values add up to more than float64 holds")],
-)  # fmt: skip
-def test_what_float64_cannot_hold_is_named(tmp_path, refused, line, says):
-    path = tmp_path / "bad.svm"
-    path.write_bytes(GOOD + line)
-    sentence = refused(path, refused.folder / "s.h5", "--dtype", "float64")
-    assert sentence.startswith(f"{path}:3: {says}")
+@pytest.fixture
+def good(tmp_path):
+    """The path of good rows."""
+    path = tmp_path / "good.svm"
+    path.write_bytes(GOOD)
+    return path
 
 
-def test_the_second_of_two_files_is_named(tmp_path, refused):
-    good, bad = tmp_path / "good.svm", tmp_path / "bad.svm.gz"
-    good.write_bytes(GOOD)
+@pytest.fixture
+def made(good, succeeds):
+    """The paths of a store and of a model of the good rows."""
+    store, model = good.with_name("s.h5"), good.with_name("m.h5")
+    succeeds("split", good, store)
+    succeeds("train", store, model)
+    return store, model
+
+
+def test_the_second_of_two_files_is_named(tmp_path, refused, good):
+    bad = tmp_path / "bad.svm.gz"
     bad.write_bytes(gzip.compress(GOOD + b"x\n"))
     assert refused(good, bad, refused.folder / "s.h5").startswith(f"{bad}:3: 'x' is not a number")
     assert refused(good, tmp_path / "none.svm", refused.folder / "s.h5") == f"{tmp_path / 'none.svm'}: no such file"
@@ -105,45 +140,38 @@ def test_files_without_rows_are_told(tmp_path, refused, data):
 def test_padding_between_streams_of_xz_is_no_damage(tmp_path, succeeds):
     path = tmp_path / "rows.xz"
     path.write_bytes(lzma.compress(GOOD) + b"\0" * 8 + lzma.compress(GOOD) + b"\0" * 4)
-    assert "4 rows" in succeeds(main, path, tmp_path / "s.h5").out
+    assert "4 rows" in succeeds("split", path, tmp_path / "s.h5").out
 
 
 def test_a_file_cut_while_it_is_read_is_told(tmp_path, refused, monkeypatch):
-    from blocksvm.formats.text import text_source as text
-
     path = tmp_path / "rows.svm"
     path.write_bytes(GOOD * 100_000)
     size = path.stat().st_size
-    take = text.OpenText.take
+    take = text_source.OpenText.take
 
     def cut(opened, view, once=False):
         with open(path, "r+b") as file:
             file.truncate(size // 2)  # where no line ends
         return take(opened, view, once)
 
-    monkeypatch.setattr(text.OpenText, "take", cut)
+    monkeypatch.setattr(text_source.OpenText, "take", cut)
     sentence = refused(path, refused.folder / "s.h5", "--memory", "32MB", "--threads", 1)
     assert sentence.startswith(f"{path}: was cut while it was read, ")
     assert f" of its {size:,} bytes are left" in sentence
 
 
 @pytest.mark.parametrize(("command", "bytes_of"), [("split", 60), ("predict", 10)])
-def test_a_long_line_is_refused_with_the_memory_that_suffices(tmp_path, run_in_process, command, bytes_of, succeeds):
+def test_a_long_line_is_refused_with_the_memory_that_suffices(tmp_path, made, refusal, command, bytes_of, succeeds):
     """Whatever the command's limit: with the memory that the sentence names, the line is read."""
-    rows, long = tmp_path / "rows.svm", tmp_path / "long.svm"
-    rows.write_bytes(GOOD)
-    store, model = tmp_path / "s.h5", tmp_path / "m.h5"
-    succeeds(main, rows, store)
-    succeeds(train, store, model)
+    long = tmp_path / "long.svm"
     pairs = b" ".join(b"%d:1" % i for i in range(400_000))
     long.write_bytes(GOOD + b"1 " + pairs + b"\n")
-    arguments = {"split": (main, long, tmp_path / "long.h5", "--threads", 1, "--memory", "17MB"),
-                 "predict": (predict, model, long, "--memory", "17MB")}[command]  # fmt: skip
-    done = run_in_process(*arguments)
-    assert done.code == 2
+    arguments = {"split": ("split", long, tmp_path / "long.h5", "--threads", 1, "--memory", "17MB"),
+                 "predict": ("predict", made[1], long, "--memory", "17MB")}[command]  # fmt: skip
+    done = refusal(*arguments)
     sentence = rf"{long}: the line at byte {len(GOOD)} is [\d,]+ bytes long; give --memory (\d+)MB or more"
-    told = re.search(sentence, done.err)
-    assert told, done.err
+    told = re.search(sentence, done)
+    assert told, done
     assert int(told[1]) < 1.05 * bytes_of * len(pairs) / 1e6 + 20  # no more than it takes
     succeeds(*arguments[:-1], f"{told[1]}MB")
 
@@ -152,72 +180,35 @@ def test_byte_order_marks(tmp_path, refused, succeeds):
     path = tmp_path / "marked.svm"
     for compress in (bytes, gzip.compress):
         path.write_bytes(compress(b"\xef\xbb\xbf" + GOOD))
-        assert "2 rows" in succeeds(main, path, tmp_path / "s.h5", "--overwrite").out
+        assert "2 rows" in succeeds("split", path, tmp_path / "s.h5", "--overwrite").out
         for order in ("utf-16-le", "utf-16-be"):
             path.write_bytes(compress(("\ufeff" + GOOD.decode()).encode(order)))
-            assert refused(path, refused.folder / "s.h5") == (
-                f"{path}: is UTF-16 text; convert it to UTF-8, as iconv -f utf-16 -t utf-8 does"
-            )
+            told = refused(path, refused.folder / "s.h5")
+            assert told == f"{path}: is UTF-16 text; convert it to UTF-8, as iconv -f utf-16 -t utf-8 does"
     # a mark amid the text is none
     path.write_bytes(GOOD + b"\xef\xbb\xbf1 2:3\n")
     assert r"'\xef\xbb\xbf1' is not a number" in refused(path, refused.folder / "s.h5")
 
 
-def test_a_store_given_as_text_is_named(tmp_path, refused, succeeds, refusal):
-    rows, store, model, other = (tmp_path / name for name in ("rows.svm", "s.h5", "m.h5", "other.h5"))
-    rows.write_bytes(GOOD)
-    succeeds(main, rows, store)
-    succeeds(train, store, model)
-    with h5py.File(other, "w") as file:
+def test_a_store_given_as_text_is_named(tmp_path, made, refused, refusal):
+    store, model = made
+    with h5py.File(tmp_path / "other.h5", "w") as file:
         file["x"] = 1
     out = refused.folder / "new.h5"
     assert refused(store, out) == f"{store}: is a store already; train on it with blocksvm train"
-    for path in (model, other):
+    for path in (model, tmp_path / "other.h5"):
         assert refused(path, out) == f"{path}: is an HDF5 file, not text; give the text that it was made from"
-    assert f"{store}: is a store already; train on it" in refusal(stream, store, "--learner", "pa1")
+    assert f"{store}: is a store already; train on it" in refusal("stream", store, "--learner", "pa1")
 
 
-def test_predict_advises_only_what_it_has(tmp_path, refusal, succeeds):
-    rows, bad = tmp_path / "rows.svm", tmp_path / "bad.svm"
-    rows.write_bytes(GOOD)
-    succeeds(main, rows, tmp_path / "s.h5")
-    succeeds(train, tmp_path / "s.h5", tmp_path / "m.h5")
+def test_predict_advises_only_what_it_has(tmp_path, made, refusal):
+    bad = tmp_path / "bad.svm"
     for line, says in (
         (b"1 7:1 7:2", "feature id 7 occurs twice in the row, as in no row that the model was trained on; mend it"),
         (b"1 7:1e39", "the value of feature id 7 lies beyond float32; scale the feature"),
     ):
         bad.write_bytes(GOOD + line + b"\n")
-        assert refusal(predict, tmp_path / "m.h5", bad) == f"blocksvm predict: error: {bad}:3: {says}"
-
-
-def test_formats_that_are_none_are_named(tmp_path, refused):
-    rows = tmp_path / "rows.svm"
-    rows.write_bytes(GOOD)
-    out = refused.folder / "s.h5"
-    known = ", ".join(("auto", *FORMATS, "or name your own as MODULE:ATTRIBUTE"))
-    assert f"--format xml: no such format; choose one of {known}" in refused(rows, out, "--format", "xml")
-    assert "--format no.such:THING: cannot be imported" in refused(rows, out, "--format", "no.such:THING")
-
-
-@pytest.mark.process
-def test_a_full_disk_under_the_shuffle_is_named(tmp_path, succeeds):
-    """A limit on the size of files stands for the disk."""
-    rows = tmp_path / "rows.svm"
-    rows.write_bytes((b"1 " + b" ".join(b"%d:1.5" % j for j in range(40)) + b"\n") * 60_000)
-    split_rows([str(rows)], tmp_path / "first.h5")  # compiles what is not compiled yet
-    code = (
-        "import resource, sys\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
-        "from blocksvm.cli.console import run\n"
-        "from blocksvm.split import main\n"
-        f"run(main, [{str(rows)!r}, {str(tmp_path / 's.h5')!r}, '--memory', '40MB', '--threads', '1', '--quiet'])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 2, done.stderr
-    assert re.fullmatch(
-        rf"blocksvm (split|run): error: {tmp_path}/\S+: file too large; .*\(ulimit -f\)", done.stderr.splitlines()[-1]
-    )
-    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".h5"] == ["rows.svm"]
+        assert refusal("predict", made[1], bad) == f"blocksvm predict: error: {bad}:3: {says}"
 
 
 def test_binary_junk_is_told(tmp_path, refused):
@@ -230,38 +221,35 @@ def test_binary_junk_is_told(tmp_path, refused):
         assert sentence.isascii()
 
 
-def test_paths_that_cannot_be_are_told(tmp_path, refused):
-    rows = tmp_path / "rows.svm"
-    rows.write_bytes(GOOD)
+def test_paths_that_cannot_be_are_told(tmp_path, refused, good):
     out = refused.folder / "s.h5"
     assert refused(tmp_path / "none.svm", out) == f"{tmp_path / 'none.svm'}: no such file"
     (tmp_path / "folder").mkdir()
     assert refused(tmp_path / "folder", out) == f"{tmp_path / 'folder'}: the folder has no files"
     assert refused(tmp_path / "*.none", out) == f"{tmp_path / '*.none'}: no file fits"
-    assert refused(rows / "below", out) == f"{rows / 'below'}: no such file"
-    below = rows / "s.h5"
-    assert refused(rows, below) == f"{below}: the folder {rows} does not exist; make it first"
-    assert refused(rows, tmp_path / "none" / "s.h5").endswith("does not exist; make it first")
-    assert refused(rows, tmp_path) == f"{tmp_path}: is a folder; give the name of a file to write"
-    assert "the name is too long" in refused(rows, refused.folder / ("x" * 300))
-    assert "the name is too long" in refused(rows, refused.folder / ("x" * 250))
-    assert refused(rows, rows, "--overwrite") == f"{rows}: is also an input; choose another name for the store"
-    assert rows.read_bytes() == GOOD
-    assert "need two names" in refused(rows, out, "--holdout", "0.5", out)
-    assert "does not exist" in refused(rows, out, "--holdout", "0.5", tmp_path / "none" / "h.h5")
-    assert "no such folder; --temp" in refused(rows, out, "--temp", tmp_path / "none")
+    assert refused(good / "below", out) == f"{good / 'below'}: no such file"
+    below = good / "s.h5"
+    assert refused(good, below) == f"{below}: the folder {good} does not exist; make it first"
+    assert refused(good, tmp_path / "none" / "s.h5").endswith("does not exist; make it first")
+    assert refused(good, tmp_path) == f"{tmp_path}: is a folder; give the name of a file to write"
+    assert "the name is too long" in refused(good, refused.folder / ("x" * 300))
+    assert "the name is too long" in refused(good, refused.folder / ("x" * 250))
+    assert refused(good, good, "--overwrite") == f"{good}: is also an input; choose another name for the store"
+    assert good.read_bytes() == GOOD
+    assert "need two names" in refused(good, out, "--holdout", "0.5", out)
+    assert "does not exist" in refused(good, out, "--holdout", "0.5", tmp_path / "none" / "h.h5")
+    assert "no such folder; --temp" in refused(good, out, "--temp", tmp_path / "none")
 
 
-def test_existing_outputs_stay(tmp_path, refused):
-    rows, bad = tmp_path / "rows.svm", tmp_path / "bad.svm"
-    rows.write_bytes(GOOD)
+def test_existing_outputs_stay(tmp_path, refused, good):
+    bad = tmp_path / "bad.svm"
     bad.write_bytes(GOOD * 1000 + b"1 x\n")
     store, other = refused.folder / "s.h5", refused.folder / "new.h5"
-    split_rows([str(rows)], store)
+    split_rows([str(good)], store)
     precious = store.read_bytes()
     exists = f"{store}: exists already; choose another name or add --overwrite"
-    assert refused(rows, store) == exists
-    assert refused(rows, other, "--holdout", "0.5", store) == exists
+    assert refused(good, store) == exists
+    assert refused(good, other, "--holdout", "0.5", store) == exists
     assert refused(bad, store, "--overwrite") == f"{bad}:2001: 'x' is not id:value"
     assert refused(bad, other, "--holdout", "0.5", store, "--overwrite").startswith(f"{bad}:2001: ")
     assert store.read_bytes() == precious
@@ -282,22 +270,46 @@ def test_existing_outputs_stay(tmp_path, refused):
         (["--dtype", "float16"], "--dtype float16: choose one of float32, float64; did you mean"),
         (["--normalize", "l1"], "--normalize l1: choose one of none, l2"),
         (["--unheard-of"], "--unheard-of: no such option here; "),
+        (["--format", "xml"], f"--format xml: no such format; choose one of {', '.join(('auto', *FORMATS))}, or name "
+                              "your own as MODULE:ATTRIBUTE"),
+        (["--format", "no.such:THING"], "--format no.such:THING: cannot be imported"),
     ],
-)
-def test_bad_arguments_are_named(tmp_path, refused, arguments, says):
-    rows = tmp_path / "rows.svm"
-    rows.write_bytes(GOOD)
-    assert says in refused(rows, refused.folder / "s.h5", *arguments)
+)  # fmt: skip
+def test_bad_arguments_are_named(refused, good, arguments, says):
+    assert says in refused(good, refused.folder / "s.h5", *arguments)
 
 
-def test_options_may_stand_between_the_names(tmp_path):
-    rows, held, store = tmp_path / "rows.svm", tmp_path / "h.h5", tmp_path / "s.h5"
-    rows.write_bytes(GOOD)
-    options = parser().parse_args([str(rows), "--holdout", "0.3", str(held), "--seed", "-0", str(store)])
-    assert (options.inputs, options.store, options.holdout) == ([str(rows)], str(store), ["0.3", str(held)])
-    options = parser().parse_args(["-", "--seed", "1", str(store)])  # standard input is a name, too
-    assert (options.inputs, options.store) == (["-"], str(store))
-    assert parser().parse_args([str(rows), "-", str(store)]).inputs == [str(rows), "-"]
+ONE, NUMBERS = "1 1:1\n1 2:1\n", "--learner pa --targets numbers"
+MISFITS = [  # text, its format, the command, what is said
+    (ONE, "svmlight", "train s.h5 m.h5 --learner pa1", "all rows have the label 1"),
+    (ONE, "svmlight", "train s.h5 m.h5", "all rows have the label 1; training needs rows of two classes"),
+    ("label,x\na,1\nb,2\n", "csv", f"train s.h5 m.h5 {NUMBERS}", "labels are strings"),
+    ("label,x\na,1\nb,2\n", "csv", f"stream rows --format csv {NUMBERS}", "the label a is no number"),
+    ("1,2 1:1\n2,3 1:2\n", "multilabel", f"train s.h5 m.h5 {NUMBERS}", "labels are sets"),
+    (
+        "1 1:1\n2 2:1\n3 3:1\n",
+        "svmlight",
+        "stream rows --labels 1,2 --learner pa1",
+        "the label 3 is not one of 1 and 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "format_", "line", "says"), MISFITS)
+def test_labels_that_do_not_fit(tmp_path, monkeypatch, succeeds, refusal, text, format_, line, says):
+    monkeypatch.chdir(tmp_path)
+    Path("rows").write_text(text)
+    succeeds("split", "rows", "s.h5", "--format", format_)
+    assert says in refusal(*line.split())
+    assert sorted(os.listdir()) == ["rows", "s.h5"]
+
+
+def test_options_may_stand_between_the_names(good):
+    options = parser().parse_args([str(good), "--holdout", "0.3", "h.h5", "--seed", "-0", "s.h5"])
+    assert (options.inputs, options.store, options.holdout) == ([str(good)], "s.h5", ["0.3", "h.h5"])
+    options = parser().parse_args(["-", "--seed", "1", "s.h5"])  # standard input is a name, too
+    assert (options.inputs, options.store) == (["-"], "s.h5")
+    assert parser().parse_args([str(good), "-", "s.h5"]).inputs == [str(good), "-"]
 
 
 def test_missing_arguments_are_named(refused):
@@ -311,10 +323,8 @@ def test_bad_standard_input_is_named(refused, monkeypatch):
         assert refused("-", refused.folder / "s.h5").startswith(says)
 
 
-def test_info_refuses_what_is_no_file_of_ours(tmp_path, refusal):
-    text = tmp_path / "rows.svm"
-    text.write_bytes(GOOD)
-    told = [refusal(info, path) for path in (text, tmp_path, tmp_path / "none.h5")]
+def test_info_refuses_what_is_no_file_of_ours(tmp_path, refusal, good):
+    told = [refusal("info", path) for path in (good, tmp_path, tmp_path / "none.h5")]
     assert all(line.startswith(f"blocksvm info: error: {tmp_path}") for line in told)
     assert told[-1].endswith("none.h5: no such file; expected a blocksvm store, model or checkpoint")
 

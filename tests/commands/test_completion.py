@@ -8,7 +8,7 @@ import pytest
 import shtab
 
 from blocksvm.cli.commands import COMMANDS
-from blocksvm.completion import commands, main
+from blocksvm.completion import commands
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_bash_completes_commands_options_values_and_files(known, tmp_path, monke
 
 
 def test_the_command(succeeds, monkeypatch, refusal):
-    assert "_shtab_blocksvm" in succeeds(main, "bash").out
-    assert "choose one of bash, zsh, fish" in refusal(main, "csh")
+    assert "_shtab_blocksvm" in succeeds("completion", "bash").out
+    assert "choose one of bash, zsh, fish" in refusal("completion", "csh")
     monkeypatch.setitem(sys.modules, "shtab", None)
-    assert "pip install shtab" in refusal(main, "bash")
+    assert "pip install shtab" in refusal("completion", "bash")

@@ -3,26 +3,29 @@
 import pytest
 from support.training_cases import stop_after
 
-from blocksvm import completion, cv, open_store, predict, regret, split, stream, train
-from blocksvm.base.errors import InputError
+from blocksvm import InputError, completion, measure_regret, open_store, train
 from blocksvm.cli.foreign_options import FOREIGN_OPTIONS
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.online.methods import NAMES
-from blocksvm.theory.report import measure_regret
 
 
 @pytest.mark.parametrize(
     ("main", "words", "says"),
     [
-        (train.main, "-s 3", "-s: no such option here; LIBLINEAR's -s is --loss here: hinge is its 3"),
-        (train.main, "-v 5", "blocksvm cv STORE.h5 --folds N"),
-        (train.main, "-w1 2", "--class-weight LABEL=W"),
-        (stream.main, "--cache_file=x", "blocksvm split INPUT STORE.h5"),
-        (stream.main, "--loss_function hinge", "--loss NAME"),
-        (train.main, "-q", "quiet is --quiet; Vowpal Wabbit's -q ab: interactions"),
-        (train.main, "--max-iter 5", "--max-iter: no such option here; scikit-learn's max_iter is --max-outer N"),
-        (split.main, "--interactions ab", "--interactions: no such option here; interactions have no option"),
-        (cv.main, "--fold 3 --sed 4", "did you mean --folds?; --sed: no such option here; did you mean --seed?"),
+        ("train", "-s 3", "-s: no such option here; LIBLINEAR's -s is --loss here: hinge is its 3"),
+        ("train", "-v 5", "blocksvm cv STORE.h5 --folds N"),
+        ("train", "-w1 2", "--class-weight LABEL=W"),
+        ("stream", "--cache_file=x", "blocksvm split INPUT STORE.h5"),
+        ("stream", "--loss_function hinge", "--loss NAME"),
+        ("train", "-q", "quiet is --quiet; Vowpal Wabbit's -q ab: interactions"),
+        ("train", "--max-iter 5", "--max-iter: no such option here; scikit-learn's max_iter is --max-outer N"),
+        ("split", "--interactions ab", "--interactions: no such option here; interactions have no option"),
+        ("train", "--overwirte", "--overwirte: no such option here; did you mean --overwrite?"),
+        ("stream", "--labls -1,1", "--labls: no such option here; did you mean --labels?"),
+        ("train", "--zzz", "--zzz: no such option here; blocksvm train --help lists those that there are"),
+        ("train", "--seed --overwrite", "--seed: expected one argument"),
+        ("train", "--seed --overwirte", "did you mean --overwrite?"),
+        ("cv", "--fold 3 --sed 4", "did you mean --folds?; --sed: no such option here; did you mean --seed?"),
     ],
 )
 def test_options_of_other_programs_are_answered_with_ours(store, main, words, says, refusal):
@@ -30,7 +33,7 @@ def test_options_of_other_programs_are_answered_with_ours(store, main, words, sa
 
 
 def test_all_options_are_answered_at_once(store, refusal):
-    told = refusal(train.main, store, "out.h5", "--kernl", "x", "--max_outr=3", "-c", "5", "--l1", "2")
+    told = refusal("train", store, "out.h5", "--kernl", "x", "--max_outr=3", "-c", "5", "--l1", "2")
     for says in ("--kernl: no such option here; ", "--max_outr: no such option here; did you mean --max-outer?",
                  "-c: no such option here; LIBLINEAR's C is -C", "--l1: dual-cd does not accept it"):  # fmt: skip
         assert says in told
@@ -39,7 +42,7 @@ def test_all_options_are_answered_at_once(store, refusal):
 def test_a_model_of_liblinear_is_to_be_imported(store, refusal, tmp_path):
     (tmp_path / "m.model").write_text("solver_type L2R_L2LOSS_SVC_DUAL\nnr_class 2\n")
     told = f"m.model: is a model of LIBLINEAR; make one of ours by blocksvm import {tmp_path / 'm.model'} MODEL.h5"
-    assert refusal(predict.main, tmp_path / "m.model", store).endswith(told)
+    assert refusal("predict", tmp_path / "m.model", store).endswith(told)
 
 
 def test_hints_name_options_that_exist():
@@ -53,13 +56,13 @@ def test_hints_name_options_that_exist():
 @pytest.mark.parametrize(
     ("main", "words", "others"),
     [
-        (train.main, "--l1 3", {"fobos", "subgradient", "hf-fobos"}),
-        (train.main, "--kernel rbf", {"kernel", "kernel-pa1"}),
-        (regret.main, "--learner pa --confidence 0.5", {"cw-var"}),
+        ("train", "--l1 3", {"fobos", "subgradient", "hf-fobos"}),
+        ("train", "--kernel rbf", {"kernel", "kernel-pa1"}),
+        ("regret", "--learner pa --confidence 0.5", {"cw-var"}),
     ],
 )
 def test_an_option_of_others_names_those(store, refusal, main, words, others):
-    line = refusal(main, store, *["out.h5"][: main is train.main], *words.split())
+    line = refusal(main, store, *["out.h5"][: main == "train"], *words.split())
     listed = line.partition("is an option of ")[2].removesuffix(", ...").split(", ")
     assert others <= set(listed) <= set(NAMES)
 
@@ -67,10 +70,10 @@ def test_an_option_of_others_names_those(store, refusal, main, words, others):
 def test_an_interrupted_run_says_how_its_state_would_be_saved(store, tmp_path, run_in_process, monkeypatch):
     monkeypatch.setattr(train, "catch_signals", lambda: stop_after(1))
     words, saved = (store, tmp_path / "m.h5", "--tol", "1e-12", "--quiet"), tmp_path / "state"
-    done = run_in_process(train.main, *words)
+    done = run_in_process("train", *words)
     assert done.code == 130
     assert done.last_line.endswith("; nothing was saved (--checkpoint FILE saves the state)")
-    done = run_in_process(train.main, *words, "--checkpoint", saved)
+    done = run_in_process("train", *words, "--checkpoint", saved)
     assert done.last_line.endswith(f"; state saved in {saved}, go on with --resume")
     assert saved.exists()
 
@@ -83,7 +86,7 @@ def test_regret_refuses_a_loss_before_it_replays_any_row(store):
 
 
 def test_only_losses_of_the_same_targets_are_advised(store, refusal):
-    told = refusal(train.main, store, "out.h5", "--loss", "perceptron")
+    told = refusal("train", store, "out.h5", "--loss", "perceptron")
     listed = told.partition("for dual-cd choose one of ")[2].split(", ")
     assert listed == ["hinge", "squared-hinge", "logistic"]
     assert not any(get_loss(name).of_numbers for name in listed)

@@ -6,8 +6,6 @@ import re
 import pytest
 from support.damage_files import prepare
 
-from blocksvm.cli.commands import module_of
-
 COMMANDS = {"split": "{0}/s.svm {0}/split.h5 --holdout 0.2 {0}/test.h5 --overwrite",
             "train": "{0}/s.h5 {0}/new.h5 --overwrite", "predict": "{0}/m.h5 {0}/s.h5 {0}/p.txt --overwrite",
             "ask": "{0}/m.h5 {0}/pool.svm {0}/asked.txt --overwrite",
@@ -28,16 +26,16 @@ def folder(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_figures_go_to_standard_output_or_a_file(name, folder, tmp_path, run_in_process, succeeds, refusal):
-    main, arguments = module_of(name).main, COMMANDS[name].format(folder).split()
-    printed = succeeds(main, *arguments, "--quiet", "--json")
+    arguments = COMMANDS[name].format(folder).split()
+    printed = succeeds(name, *arguments, "--quiet", "--json")
     figures = json.loads(printed.out)  # one object, and nothing beside it
     first = [arguments[0], "--json", *arguments[1:]] if name == "structure" else ["--json", *arguments]
-    assert json.loads(run_in_process(main, *first, "--quiet").out).keys() == figures.keys()  # takes no input for FILE
+    assert json.loads(run_in_process(name, *first, "--quiet").out).keys() == figures.keys()  # takes no input for FILE
     for more, file in ((("--json", tmp_path / "f.json"), "f.json"), ((f"--json={tmp_path / 'other'}",), "other")):
-        written = run_in_process(main, *arguments, "--quiet", *more)
-        assert written.code == 0 and written.out.strip() and not written.out.startswith("{")
+        written = succeeds(name, *arguments, "--quiet", *more)
+        assert written.out.strip() and not written.out.startswith("{")
         told = json.loads((tmp_path / file).read_text())
         assert told.keys() - {"json", "blocksvm"} == figures.keys()
-    succeeds(main, *arguments, "--quiet", "--json", tmp_path / "f.json")
+    succeeds(name, *arguments, "--quiet", "--json", tmp_path / "f.json")
     words = [word for word in arguments if word != "--overwrite"]
-    assert "exists already" in refusal(main, *words, "--json", tmp_path / "f.json")
+    assert "exists already" in refusal(name, *words, "--json", tmp_path / "f.json")

@@ -7,7 +7,6 @@ import pytest
 from support.stream_cases import text_of
 from support.training_cases import make_store, random_rows
 
-from blocksvm.cli.commands import module_of
 from blocksvm.files.output import JsonLines
 from blocksvm.model.model_file import load_model
 
@@ -23,7 +22,7 @@ def test_a_full_disk_under_the_log_costs_the_log_alone(tmp_path, succeeds, comma
         given = (make_store(tmp_path, X, y), model, "--max-outer", 4, "--tol", 0)
     else:
         given = (text_of(tmp_path, X, y), "--learner", "pa1", "--model", model)
-    err = succeeds(module_of(command).main, *given, "--log", FULL).err
+    err = succeeds(command, *given, "--log", FULL).err
     assert load_model(model).weights.any()
     warnings = [line for line in err.splitlines() if line.startswith(f"{FULL}: ")]
     assert warnings == [f"{FULL}: no space left on device; the log ends here, the run goes on"]

@@ -10,7 +10,6 @@ import threading
 import pytest
 from support.paths import ROOT
 
-from blocksvm import stream
 from blocksvm.base import memory
 from blocksvm.base.memory import MEMORY
 from blocksvm.cli import console
@@ -134,9 +133,7 @@ def test_a_budget_that_does_not_fit_is_told(machine, capsys):
     )
     machine(8_000_000_000, "0::/\n", {"memory.max": "180000000"})
     parser.parse_args([])
-    assert capsys.readouterr().err.endswith(
-        "which is 180MB: the system may end this command without a word; give it more\n"
-    )
+    assert capsys.readouterr().err.endswith("is 180MB: the system may end this command without a word; give it more\n")
     machine(1_024_000_000)
     parser.parse_args(["--memory", "800MB"])
     assert "than the machine has left, which is 1024MB" in capsys.readouterr().err
@@ -185,7 +182,7 @@ def test_a_stream_ends_where_no_thread_starts(tmp_path, run_in_process, monkeypa
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start_one)
-    done = run_in_process(stream.main, tmp_path / "rows.svm", "--learner", "pa1", "--threads", "2", "--quiet")
+    done = run_in_process("stream", tmp_path / "rows.svm", "--learner", "pa1", "--threads", "2", "--quiet")
     assert done.code == 1 and "the system starts no further thread" in done.last_line
     begun[0].join(5)
     assert not begun[0].is_alive()

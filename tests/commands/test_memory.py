@@ -14,9 +14,7 @@ from support.paths import ROOT
 from support.stream_cases import text_of
 from support.training_cases import command, make_store, random_rows
 
-from blocksvm.api.fit import fit
-from blocksvm.model.model_file import load_model
-from blocksvm.sources.matrix import Matrix
+from blocksvm import Matrix, fit, load_model
 from blocksvm.store.descriptions import ROW
 from blocksvm.store.hdf5_files import create_hdf5, write_meta
 from blocksvm.store.writer import StoreWriter, packed
@@ -145,10 +143,8 @@ def test_a_thousand_classes_stay_within_the_budget(many_classes, tmp_path):
 def test_groups_of_classes_stay_within_the_budget(tmp_path):
     """The dual variables of all classes would take 290 MB, and their decision values for all rows as much."""
     rng = np.random.default_rng(2)
-    labels, columns = (
-        rng.integers(0, 3000, (12_000, 3)),
-        np.sort(rng.integers(0, 100, (12_000, 5)) + np.arange(0, 500, 100)),
-    )
+    labels = rng.integers(0, 3000, (12_000, 3))
+    columns = np.sort(rng.integers(0, 100, (12_000, 5)) + np.arange(0, 500, 100))
     lines = [
         f"{','.join(map(str, set(own)))} {' '.join(f'{j}:1' for j in row)}\n"
         for own, row in zip(labels.tolist(), columns.tolist(), strict=True)

@@ -7,15 +7,9 @@ import pytest
 from support.training_cases import make_store, random_rows
 
 from blocksvm.base.errors import InputError
-from blocksvm.cv import main as cv
-from blocksvm.export import main as export
 from blocksvm.files import paths
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import one_run
-from blocksvm.info import main as info
-from blocksvm.predict import main as predict
-from blocksvm.split import main as split
-from blocksvm.stream import main as stream
 from blocksvm.train import main as train
 
 SENTENCE = "was replaced or changed while this run was reading it; run it again"
@@ -50,22 +44,22 @@ class Replacing(dict):
 
 
 CASES = {
-    "predict, the model": (predict, ["{model}", "{text}", "{out}"], "model"),
-    "predict, the text": (predict, ["{model}", "{text}", "{out}"], "text"),
-    "predict, the store": (predict, ["{model}", "{store}", "{out}"], "store"),
-    "predict, a calibrated model": (predict, ["{calibrated}", "{text}", "{out}", "--probabilities"], "calibrated"),
+    "predict, the model": ("predict", ["{model}", "{text}", "{out}"], "model"),
+    "predict, the text": ("predict", ["{model}", "{text}", "{out}"], "text"),
+    "predict, the store": ("predict", ["{model}", "{store}", "{out}"], "store"),
+    "predict, a calibrated model": ("predict", ["{calibrated}", "{text}", "{out}", "--probabilities"], "calibrated"),
     "train, the store": (train, ["{store}", "{out}"], "store"),
     "train, a warm start": (train, ["{store}", "{out}", "--from", "{model}", "-C", "2"], "model"),
     "train, a prior": (train, ["{store}", "{out}", "--prior", "{model}"], "model"),
     "train, a model gone on with": (train, ["{store}", "{out}", "--from", "{online}"], "online"),
     "train, held-out rows": (train, ["{store}", "{out}", "--valid", "{other}"], "other"),
-    "stream, a model gone on with": (stream, ["{text}", "--from", "{online}", "--model", "{out}"], "online"),
-    "stream, a prior": (stream, ["{text}", "--learner", "pa1", "--prior", "{model}", "--model", "{out}"], "model"),
-    "stream, the text twice": (stream, ["{text}", "--learner", "pa1", "--passes", "2", "--model", "{out}"], "text"),
-    "split, the text": (split, ["{text}", "{out}"], "text"),
-    "export": (export, ["{model}", "{out}", "--format", "table"], "model"),
-    "cv": (cv, ["{store}", "--folds", "2", "--json={out}"], "store"),
-    "info": (info, ["{model}", "--verify", "--json"], "model"),
+    "stream, a model gone on with": ("stream", ["{text}", "--from", "{online}", "--model", "{out}"], "online"),
+    "stream, a prior": ("stream", ["{text}", "--learner", "pa1", "--prior", "{model}", "--model", "{out}"], "model"),
+    "stream, the text twice": ("stream", ["{text}", "--learner", "pa1", "--passes", "2", "--model", "{out}"], "text"),
+    "split, the text": ("split", ["{text}", "{out}"], "text"),
+    "export": ("export", ["{model}", "{out}", "--format", "table"], "model"),
+    "cv": ("cv", ["{store}", "--folds", "2", "--json={out}"], "store"),
+    "info": ("info", ["{model}", "--verify", "--json"], "model"),
 }
 
 

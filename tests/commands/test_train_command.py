@@ -10,8 +10,6 @@ import pytest
 from support.training_cases import command, make_store, random_rows, train
 
 from blocksvm.model.model_file import load_model
-from blocksvm.predict import main as predict_main
-from blocksvm.train import main as train_main
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +20,7 @@ def store(tmp_path_factory, rows):
 
 @pytest.fixture
 def run(run_in_process):
-    return partial(run_in_process, train_main)
+    return partial(run_in_process, "train")
 
 
 @pytest.mark.process
@@ -56,15 +54,15 @@ def test_held_out_accuracy_is_what_predict_prints(store, tmp_path, bias, succeed
     valid = make_store(tmp_path, X, np.where(y > 0, 2, 1), name="valid", chunk_nonzeros=128)
     model, log = tmp_path / "model.h5", tmp_path / "trace.jsonl"
     options = ["--valid", valid, "--log", log, "--schedule", "1", "--max-outer", "3", "--tol", "0", "--bias", bias]
-    _, out, err = succeeds(train_main, store, model, *options)
+    _, out, err = succeeds("train", store, model, *options)
     events = [json.loads(line) for line in log.read_text().splitlines()]
     outer = [event for event in events if event["event"] == "outer"]
     assert f"{outer[-1]['valid_accuracy']:.4f}" in err
     for given in (valid, tmp_path / "valid.svm"):
-        assert f"accuracy {outer[-1]['valid_accuracy']:.6f} (" in succeeds(predict_main, model, given).err
+        assert f"accuracy {outer[-1]['valid_accuracy']:.6f} (" in succeeds("predict", model, given).err
     # the accuracy on the training rows is that of the certificate
     accuracy = load_model(model).meta.certificate.accuracy
-    assert f"accuracy {accuracy:.6f} (" in succeeds(predict_main, model, store).err
+    assert f"accuracy {accuracy:.6f} (" in succeeds("predict", model, store).err
     assert f"accuracy on the training rows {accuracy:.4f}" in out
 
 
@@ -113,11 +111,11 @@ def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run, refusal):
     model, log = tmp_path / "model.h5", tmp_path / "trace.jsonl"
     assert run(store, model, "--log", log, *options)[0] == 0
     before = model.read_bytes()
-    told = refusal(train_main, store, tmp_path / "b.h5", "--log", log, *options)
+    told = refusal("train", store, tmp_path / "b.h5", "--log", log, *options)
     assert f"{log}: exists already; choose another name or add --overwrite" in told
     for arguments in ((tmp_path / "c.h5", "--log", tmp_path / "c.h5"), (model, "--prior", model), (store,),
                       (model, "--log", store)):  # fmt: skip
-        told = refusal(train_main, store, *arguments, *options, "--overwrite")
+        told = refusal("train", store, *arguments, *options, "--overwrite")
         assert re.search(r"is also (the model|an input); choose another name for the (trace|model)", told)
     assert model.read_bytes() == before
     assert run(store, model, "--log", log, *options, "--overwrite")[0] == 0
@@ -126,7 +124,7 @@ def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run, refusal):
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
 @pytest.mark.parametrize("options", [["-C", "1e308"], ["-C", "1e-310"], ["--lambda", "1e-300"], ["--lambda", "1e300"]])
 def test_numbers_beyond_double_precision_are_refused(store, tmp_path, refusal, loss, options):
-    told = refusal(train_main, store, tmp_path / "m.h5", "--loss", loss, *options)
+    told = refusal("train", store, tmp_path / "m.h5", "--loss", loss, *options)
     assert f"{options[0]} {float(options[1]):g}: is beyond what double precision can solve on these rows" in told
 
 

@@ -3,14 +3,11 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.feature_selection import chi2
 
-from blocksvm.base.errors import InputError
+from blocksvm import InputError, load_model
 from blocksvm.conversion.convert import SplitSettings, extend, split_rows
-from blocksvm.model.model_file import load_model
-from blocksvm.predict import main as predict_main
-from blocksvm.split import main as split_main
 from blocksvm.store.reader import Store
-from blocksvm.train import main as train_main
 
 N, D, TOP = 300, 40, 7
 
@@ -45,7 +42,6 @@ def ids_of(path) -> list[int]:
 
 def chosen(X, member, top=TOP) -> list[int]:
     """By scikit-learn's statistic of presence; of two classes it adds the other one itself."""
-    chi2 = pytest.importorskip("sklearn.feature_selection").chi2
     present = X.copy()
     present.data[:] = 1.0
     statistic = np.nan_to_num(chi2(present, member[:, 1] if member.shape[1] == 2 else member)[0].round(9))
@@ -83,13 +79,13 @@ def test_all_rows_that_belong_to_a_store_have_its_features(tmp_path, succeeds):
     (tmp_path / "rows.svm").write_text(text_of(X, labels))
     (tmp_path / "new.svm").write_text("1 1:1 4:1 9999:2 34:1 91:2\n-1 7:1 9998:1\n")
     common = ("--idf", "smooth", "--normalize", "l2", "--top-features", TOP)
-    succeeds(split_main, tmp_path / "rows.svm", tmp_path / "s.h5", *common, "--holdout", "0.2", tmp_path / "h.h5")
+    succeeds("split", tmp_path / "rows.svm", tmp_path / "s.h5", *common, "--holdout", "0.2", tmp_path / "h.h5")
     kept = set(ids_of(tmp_path / "s.h5"))
     assert len(kept) == TOP
     assert set(ids_of(tmp_path / "h.h5")) <= kept
-    succeeds(split_main, tmp_path / "new.svm", tmp_path / "like.h5", "--like", tmp_path / "s.h5")
-    succeeds(train_main, tmp_path / "s.h5", tmp_path / "m.h5")
-    found = [succeeds(predict_main, tmp_path / "m.h5", rows, tmp_path / "p", "--scores", "--overwrite")
+    succeeds("split", tmp_path / "new.svm", tmp_path / "like.h5", "--like", tmp_path / "s.h5")
+    succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5")
+    found = [succeeds("predict", tmp_path / "m.h5", rows, tmp_path / "p", "--scores", "--overwrite")
              and (tmp_path / "p").read_text() for rows in (tmp_path / "new.svm", tmp_path / "like.h5")]  # fmt: skip
     assert found[0] == found[1]
     assert set(load_model(tmp_path / "m.h5").feature_ids.tolist()) == kept

@@ -5,9 +5,8 @@ import pytest
 from support.training_cases import make_store, random_rows, train
 
 import blocksvm
-from blocksvm.base.errors import InputError
+from blocksvm import InputError, Matrix
 from blocksvm.base.labels import Coding, Labels, label_text
-from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 
 

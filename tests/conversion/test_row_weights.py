@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 from support.training_cases import make_store, random_rows, svmlight, train
 
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
-from blocksvm.sources.matrix import Matrix
-from blocksvm.split import main as split_main
-from blocksvm.store.reader import open_store
+from blocksvm import InputError, Matrix, fit, open_store
 
 
 @pytest.fixture
@@ -35,7 +31,7 @@ def test_each_row_has_the_weight_of_its_line(given, options, zeros, succeeds):
     """Also where the file is so long that it is read in pieces."""
     folder, X, y, weights = given
     (folder / "weights.txt").write_text("".join(f"{w:.20f}{'0' * zeros}\n" for w in weights.tolist()))
-    succeeds(split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", *options)
+    succeeds("split", folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", *options)
     np.testing.assert_array_equal(stored(folder / "s.h5")[0], weights)
     run = train(folder / "s.h5", tol=1e-6, schedule="5", max_outer=2000)
     same = train(Matrix(X, y, weights=weights), tol=1e-6, schedule="5", max_outer=2000)
@@ -45,7 +41,7 @@ def test_each_row_has_the_weight_of_its_line(given, options, zeros, succeeds):
 def test_compressed_and_with_held_out_rows(given, succeeds):
     folder, _, _, weights = given
     (folder / "weights.txt.gz").write_bytes(gzip.compress((folder / "weights.txt").read_bytes()))
-    succeeds(split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt.gz",
+    succeeds("split", folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt.gz",
         "--holdout", "0.3", folder / "held.h5")  # fmt: skip
     for name in ("s.h5", "held.h5"):
         found, numbers = stored(folder / name)
@@ -56,7 +52,7 @@ def test_weights_that_are_all_one_are_none(given, succeeds):
     folder, X, y, _ = given
     (folder / "ones.txt").write_text("1\n" * 150)
     for name, more in (("a.h5", ()), ("b.h5", ("--weights", folder / "ones.txt"))):
-        succeeds(split_main, folder / "rows.svm", folder / name, *more)
+        succeeds("split", folder / "rows.svm", folder / name, *more)
     with open_store(folder / "a.h5") as a, open_store(folder / "b.h5") as b:
         assert a.fingerprint == b.fingerprint
         assert not b.weighted
@@ -79,9 +75,8 @@ def test_a_file_that_does_not_fit_the_rows(given, spaces, refusal):
     folder = given[0]
     for content, expected in MISFITS:
         (folder / "weights.txt").write_text(content.replace("1\n", "1" + " " * spaces + "\n"))
-        assert expected in refusal(
-            split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", "--quiet"
-        )
+        given = folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", "--quiet"
+        assert expected in refusal("split", *given)
         assert sorted(path.name for path in folder.iterdir()) == ["rows.svm", "weights.txt"]
 
 
@@ -90,11 +85,9 @@ def test_weights_of_both_kinds_and_no_file(given, refusal):
     (folder / "rows.vw").write_text("1 2.0 | a:1\n-1 | b:1\n")
     (folder / "two.txt").write_text("1\n3\n")
     given_twice = (folder / "rows.vw", folder / "s.h5", "--format", "vw", "--weights", folder / "two.txt")
-    assert "have weights of their own; leave one of them out" in refusal(split_main, *given_twice, "--quiet")
-    assert "none.txt: no such file" in refusal(
-        split_main, folder / "rows.svm", folder / "s.h5", "--weights", "none.txt"
-    )
-    assert "standard input holds the rows already" in refusal(split_main, "-", folder / "s.h5", "--weights", "-")
+    assert "have weights of their own; leave one of them out" in refusal("split", *given_twice, "--quiet")
+    assert "none.txt: no such file" in refusal("split", folder / "rows.svm", folder / "s.h5", "--weights", "none.txt")
+    assert "standard input holds the rows already" in refusal("split", "-", folder / "s.h5", "--weights", "-")
 
 
 def test_weights_from_python(given):

@@ -30,8 +30,6 @@ from blocksvm.conversion import convert, destination, feature_ids
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.conversion.feature_ids import IdTable
 from blocksvm.conversion.spool import Spool
-from blocksvm.info import main as info
-from blocksvm.split import main
 from blocksvm.store.descriptions import as_json
 from blocksvm.store.reader import Store
 from blocksvm.store.writer import StoreWriter
@@ -42,9 +40,7 @@ SMALL = 16_000_000
 def make(folder: Path, text: bytes, name: str = "store.h5", holdout_store=None, **options) -> tuple[Path, dict]:
     (folder / "rows.svm").write_bytes(text)
     path = folder / name
-    meta = as_json(
-        split_rows([str(folder / "rows.svm")], path, SplitSettings(overwrite=True, **options), holdout_store)
-    )
+    meta = split_rows([str(folder / "rows.svm")], path, SplitSettings(overwrite=True, **options), holdout_store)
     return path, meta
 
 
@@ -68,11 +64,8 @@ def random_text(n_rows: int, entries: int, n_features: int, seed: int = 0) -> by
 
 ids = st.one_of(st.integers(0, 12), st.integers(0, 2**63 - 1))
 numbers = st.one_of(st.sampled_from([1.0, 0.0, -1.0, 2.5]), st.floats(-3e38, 3e38, allow_nan=False))
-rows = st.lists(
-    st.tuples(st.sampled_from(["1", "-1", "0", "7.25", "-1e300"]), st.dictionaries(ids, numbers, max_size=9)),
-    min_size=1,
-    max_size=25,
-)
+row = st.tuples(st.sampled_from(["1", "-1", "0", "7.25", "-1e300"]), st.dictionaries(ids, numbers, max_size=9))
+rows = st.lists(row, min_size=1, max_size=25)
 
 
 @pytest.mark.slow
@@ -288,13 +281,9 @@ def test_held_out_rows_are_the_others(tmp_path):
 
 
 def test_a_hold_out_that_draws_nothing_is_told(tmp_path):
-    (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n")
-    with pytest.raises(InputError, match="no row was drawn for the held-out store"):
-        split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(holdout=1e-9), tmp_path / "h.h5")
-    with pytest.raises(InputError, match="no row was drawn for the store"):
-        split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(holdout=1 - 1e-9), tmp_path / "h.h5")
-    with pytest.raises(InputError, match="need two names"):
-        split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(holdout=0.5), tmp_path / "s.h5")
+    for share, which in ((1e-9, "the held-out store"), (1 - 1e-9, "the store")):
+        with pytest.raises(InputError, match=f"no row was drawn for {which}"):
+            make(tmp_path, b"1 1:1\n-1 2:1\n", holdout=share, holdout_store=tmp_path / "h.h5")
     assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
 
 
@@ -449,55 +438,54 @@ def test_signals_leave_nothing_behind(tmp_path, long_text, number):
 
 
 @pytest.mark.process
-def test_a_disk_that_fills_up_while_the_store_is_written(tmp_path):
+@pytest.mark.parametrize(
+    ("text", "most", "options", "told"),
+    [(lambda: random_text(20_000, 10, 5_000), 200_000, "", r"split: error: FOLDER/s\.h5: file too large; no file may "
+      r"be so large there; choose another location, or raise the limit \(ulimit -f\)"),
+     (lambda: (b"1 " + b" ".join(b"%d:1.5" % j for j in range(40)) + b"\n") * 60_000, 100_000,
+      "--memory 40MB --threads 1", r"(split|run): error: FOLDER/\S+: file too large; .*\(ulimit -f\)")],
+    ids=["store", "shuffle"],
+)  # fmt: skip
+def test_a_disk_that_fills_up_is_named(tmp_path, text, most, options, told):
     """HDF5 tells it in several lines and fails once more on closing; a limit on file sizes stands in for the disk."""
-    text = tmp_path / "rows.svm"
-    text.write_bytes(random_text(20_000, 10, 5_000))
+    make(tmp_path, text())[0].unlink()  # what is not compiled yet is
     code = (
-        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000));"
+        f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}));"
         "from blocksvm.cli import console; from blocksvm.split import main; console.run(main)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(text), str(tmp_path / "s.h5")], capture_output=True, text=True, timeout=60
-    )
+    line = [sys.executable, "-c", code, tmp_path / "rows.svm", tmp_path / "s.h5", *options.split()]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1] == (
-        f"blocksvm split: error: {tmp_path / 's.h5'}: file too large; no file may be so large there; "
-        "choose another location, or raise the limit (ulimit -f)"
-    )
+    assert re.fullmatch(f"blocksvm {told.replace('FOLDER', str(tmp_path))}", done.stderr.splitlines()[-1])
     assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
 
 
-def test_the_command_and_its_options(tmp_path, run_in_process, succeeds):
+def test_the_command_and_its_options(tmp_path, succeeds):
     text = b"1 1:3 2:4 2:0\n-1 1:5\n" * 100
     (tmp_path / "rows.svm").write_bytes(text)
     store, held = tmp_path / "s.h5", tmp_path / "h.h5"
     arguments = [tmp_path / "rows.svm", store,
                  *["--memory", "64MB", "--threads", "2", "--seed", "9", "--dtype", "float64"]]  # fmt: skip
     arguments += ["--duplicates", "sum", "--normalize", "l2", "--min-count", "2", "--holdout", "0.3", held]
-    done = succeeds(main, *arguments, "--temp", tmp_path)
+    done = succeeds("split", *arguments, "--temp", tmp_path)
     assert f"{store}: " in done.out
     assert f"held-out rows in {held}" in done.out
-    options = SplitSettings(
-        seed=9, dtype="float64", duplicates="sum", normalize="l2", min_count=2, holdout=0.3, overwrite=True
-    )
+    options = dict(seed=9, dtype="float64", duplicates="sum", normalize="l2", min_count=2, holdout=0.3)
     split_rows([str(tmp_path / "rows.svm")], tmp_path / "s2.h5", options, tmp_path / "h2.h5")
     assert store.read_bytes() == (tmp_path / "s2.h5").read_bytes()
     assert held.read_bytes() == (tmp_path / "h2.h5").read_bytes()
-    quiet = run_in_process(main, *arguments, "--overwrite", "--quiet")
-    assert (quiet.code, quiet.err) == (0, "")
-    succeeds(main, tmp_path / "rows.svm", store, "--keep-order", "--overwrite", "--duplicates", "sum")
+    assert succeeds("split", *arguments, "--overwrite", "--quiet").err == ""
+    succeeds("split", tmp_path / "rows.svm", store, "--keep-order", "--overwrite", "--duplicates", "sum")
     assert [row.source for row in read_with_h5py(store)[0]] == list(range(200))
 
 
 def test_info_tells_what_a_store_holds(tmp_path, succeeds):
     path, meta = make(tmp_path, b"1 1:3 2:4\n-1 1:5\n")
-    told = succeeds(info, path, "--json")
-    assert json.loads(told.out) == {"kind": "store", "format_version": 4, "bytes": path.stat().st_size} | json.loads(
-        json.dumps(meta)
-    )
-    told = succeeds(info, path, "--verify")
+    told = succeeds("info", path, "--json")
+    file = {"kind": "store", "format_version": 4, "bytes": path.stat().st_size}
+    assert json.loads(told.out) == file | json.loads(json.dumps(meta))
+    told = succeeds("info", path, "--verify")
     assert "2 (shuffled order)" in told.out
     assert "-1 (1 row), 1 (1 row)" in told.out
     assert "every checksum matches" in told.out

@@ -13,10 +13,8 @@ from blocksvm.estimators import TextClassifier
 
 RANDOM = np.random.default_rng(4)
 LABELS = ["ham", "spam"] * 30
-TEXTS = [
-    f"{['see you', 'win money'][k % 2]} {RANDOM.choice(['soon', 'now'])} {RANDOM.choice(['Ünü', 'x1', 'lunch'])}"
-    for k in range(60)
-]
+BEGINS = ["see you", "win money"] * 30
+TEXTS = [f"{one} {RANDOM.choice(['soon', 'now'])} {RANDOM.choice(['Ünü', 'x1', 'lunch'])}" for one in BEGINS]
 
 
 def test_it_is_split_and_train(tmp_path, monkeypatch):
@@ -79,8 +77,7 @@ def test_what_is_refused():
         TextClassifier(intercept_scaling=0).fit(TEXTS, LABELS)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:Can't test estimator"
-)  # scikit-learn has no checks of texts but those of parameters
+# scikit-learn has no checks of texts but those of parameters
+@pytest.mark.filterwarnings("ignore:Can't test estimator")
 def test_scikit_learns_checks():
     check_estimator(TextClassifier())

@@ -5,26 +5,24 @@ import re
 import tracemalloc
 from dataclasses import replace
 
+import joblib
 import numpy as np
 import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from support.training_cases import make_store, random_rows
+from pyarrow import parquet
+from sklearn import datasets, linear_model
+from sklearn.svm import LinearSVC
+from support.training_cases import make_store, random_rows, svmlight
 
 import blocksvm
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError, InputWarning
-from blocksvm.cli.commands import module_of
+from blocksvm import InputError, InputWarning, Matrix, estimators, fit, load_model
 from blocksvm.exchange import liblinear
 from blocksvm.exchange.forms import model_bytes, name_bytes
 from blocksvm.exchange.linear import Linear, linear_of, model_of
-from blocksvm.export import main as export_main
-from blocksvm.info import main as info_main
-from blocksvm.model.model_file import describe_model, load_model
-from blocksvm.predict import main as predict_main
-from blocksvm.sources.matrix import Matrix
+from blocksvm.model.model_file import describe_model
 from blocksvm.store.descriptions import PlattMeta
 
 N, D = 150, 12
@@ -175,25 +173,54 @@ def test_memory_is_asked_for_by_what_a_file_has_and_not_by_what_it_says(tmp_path
     assert len(liblinear.read(path, 10**6).feature_ids) == 1000
 
 
+def changed(model, text=None, **meta):
+    """The model with another description; text: what is other about its recipe."""
+    meta |= {"text": structs.replace(model.meta.text, **text)} if text else {}
+    return replace(model, meta=structs.replace(model.meta, **meta))
+
+
+PLAIN, FOUR = model_with(1, (-1.0, 1.0)), case("four classes")
+SETS, CALIBRATED = changed(FOUR, multilabel=True), changed(PLAIN, calibration=PlattMeta(2.0, 0.5))
+OUTSIDE, TILTED = model_with(1, (-1.0, 1.0), "my_losses:TILTED"), "no estimator of the loss my_losses:TILTED"
+NAMED = ("LIBLINEAR has no solver of the loss my_losses:TILTED: the file names L2R_L1LOSS_SVC_DUAL, by which its "
+         "predict gives the same decision values")  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("model", "words"),
-    [(lambda: model_with(1, (-1.0, 1.0), ids=[0, 3]), "has a feature with id 0"),
-     (lambda: model_with(1, (-1.0, 1.0), ids=[1, 2**31]), "LIBLINEAR's ids end at"),
-     (lambda: model_with(1, ("no", "yes")), "has the labels no, yes"),
-     (lambda: model_with(1, (0.5, 1.0)), "has the labels 0.5, 1")],
+    ("model", "form", "n", "says"),
+    [(PLAIN, "liblinear", 0, ""), (OUTSIDE, "liblinear", 1, NAMED), (SETS, "table", 1, "rows have sets of labels"),
+     *((CALIBRATED, form, None, "its calibration is left out") for form in ("liblinear", "table", "sklearn")),
+     (changed(FOUR, {"normalize": "l2"}), "liblinear", None, "rows are scaled to norm 1"),
+     (OUTSIDE, "sklearn", None, TILTED)],
 )  # fmt: skip
-def test_what_liblinear_cannot_say(tmp_path, model, words):
-    with pytest.raises(InputError, match=words):
-        blocksvm.export_model(model(), tmp_path / "m.txt", "liblinear")
+def test_what_another_program_lacks_is_noted(tmp_path, model, form, n, says):
+    notes = blocksvm.export_model(model, tmp_path / "m", form)
+    assert n is None or len(notes) == n
+    assert n == 0 or any(says in note for note in notes)
+    if form == "sklearn":
+        with pytest.warns(InputWarning, match=says):
+            blocksvm.to_estimator(model)
+
+
+@pytest.mark.parametrize(
+    ("model", "forms", "words"),
+    [(SETS, "liblinear sklearn onnx", "rows have sets of labels"),
+     (changed(FOUR, {"bits": 10}), "table", "its features are hashes of ids"),
+     (model_with(1, (-1.0, 1.0), ids=[0, 3]), "liblinear", "has a feature with id 0"),
+     (model_with(1, (-1.0, 1.0), ids=[1, 2**31]), "liblinear", "LIBLINEAR's ids end at"),
+     (model_with(1, ("no", "yes")), "liblinear", "has the labels no, yes"),
+     (model_with(1, (0.5, 1.0)), "liblinear", "has the labels 0.5, 1")],
+)  # fmt: skip
+def test_what_another_program_cannot_say(tmp_path, model, forms, words):
+    for form in forms.split():
+        with pytest.raises(InputError, match=words):
+            blocksvm.export_model(model, tmp_path / "m", form)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_no_model_is_named(tmp_path):
-    pytest.importorskip("sklearn")
-    from blocksvm.estimators import LinearSVC
-
     X, y = random_rows(n=30, d=6)
-    for thing in (LinearSVC().fit(X, y), blocksvm.fit(X, y), None):
+    for thing in (estimators.LinearSVC().fit(X, y), blocksvm.fit(X, y), None):
         with pytest.raises(InputError, match=r" is not a model of blocksvm; give one, .*; from_estimator makes one"):
             blocksvm.to_estimator(thing)
         with pytest.raises(InputError, match=" is not a model of blocksvm"):
@@ -208,7 +235,6 @@ def test_what_is_no_model_is_named(tmp_path):
 @pytest.mark.parametrize("form", ["table", "parquet"])
 def test_a_table_takes_what_is_counted(tmp_path, form):
     """Refused before the weights are read where that is more than the memory."""
-    pytest.importorskip("pyarrow") if form == "parquet" else None
     lines = [f"{(-1) ** row} | {' '.join(f'{100 * row + k:050d}' for k in range(100))}\n" for row in range(600)]
     (tmp_path / "rows.vw").write_text("".join(lines))
     blocksvm.write_store(tmp_path / "rows.vw", tmp_path / "s.h5")
@@ -229,24 +255,8 @@ def test_a_table_takes_what_is_counted(tmp_path, form):
     assert (tmp_path / f"{need + names}").exists() and refused.startswith(f"memory={need - 1:_} is too small")
 
 
-def test_sets_of_labels_go_out_as_a_table_alone(tmp_path):
-    plain = case("four classes")
-    model = replace(plain, meta=structs.replace(plain.meta, multilabel=True))
-    (note,) = blocksvm.export_model(model, tmp_path / "m.csv", "table")
-    assert note.startswith("rows have sets of labels")
-    for form in ("liblinear", "sklearn", "onnx"):
-        with pytest.raises(InputError, match="rows have sets of labels"):
-            blocksvm.export_model(model, tmp_path / "m", form)
-    hashed = replace(plain, meta=structs.replace(plain.meta, text=structs.replace(plain.meta.text, bits=10)))
-    with pytest.raises(InputError, match="its features are hashes of ids"):
-        blocksvm.export_model(hashed, tmp_path / "m", "table")
-    scaled = replace(plain, meta=structs.replace(plain.meta, text=structs.replace(plain.meta.text, normalize="l2")))
-    assert blocksvm.export_model(scaled, tmp_path / "m.txt", "liblinear")[0].startswith("rows are scaled to norm 1")
-
-
 @pytest.mark.parametrize("name", [*CASES, "perceptron"])
 def test_an_estimator_predicts_what_we_predict(name, tmp_path):
-    joblib = pytest.importorskip("joblib")
     model, X = case(name) if name in CASES else model_with(1, (-1.0, 1.0), name), rows()
     labels = model.labels
     blocksvm.export_model(model, tmp_path / "m.joblib", "sklearn")
@@ -264,9 +274,6 @@ def test_an_estimator_predicts_what_we_predict(name, tmp_path):
 
 
 def test_a_fitted_estimator_is_ours(tmp_path):
-    linear_model = pytest.importorskip("sklearn.linear_model")
-    from sklearn.svm import LinearSVC
-
     X, y = random_rows(n=100, d=10, seed=2)
     words = np.where(y > 0, "spam", "ham")
     for estimator in (
@@ -293,36 +300,8 @@ def test_what_is_too_wide_to_be_dense():
         blocksvm.to_estimator(model_with(1, (-1.0, 1.0), ids=[1, 2**31]))
 
 
-def test_a_loss_that_another_program_lacks_is_noted(tmp_path):
-    pytest.importorskip("sklearn")
-    outside = model_with(1, (-1.0, 1.0), "my_losses:TILTED")
-    (note,) = blocksvm.export_model(outside, tmp_path / "m.txt", "liblinear")
-    assert note == (
-        "LIBLINEAR has no solver of the loss my_losses:TILTED: the file names L2R_L1LOSS_SVC_DUAL, "
-        "by which its predict gives the same decision values"
-    )
-    assert any("no estimator of the loss my_losses:TILTED" in note
-               for note in blocksvm.export_model(outside, tmp_path / "m.joblib", "sklearn"))  # fmt: skip
-    with pytest.warns(InputWarning, match="no estimator of the loss my_losses:TILTED: this SGDClassifier has"):
-        blocksvm.to_estimator(outside)
-    assert blocksvm.export_model(model_with(1, (-1.0, 1.0)), tmp_path / "hinge.txt", "liblinear") == ()
-
-
-def test_a_calibration_is_not_lost_in_silence(tmp_path):
-    pytest.importorskip("sklearn")
-    plain = model_with(1, (-1.0, 1.0))
-    calibration = PlattMeta(2.0, 0.5)
-    model = replace(plain, meta=structs.replace(plain.meta, calibration=calibration))
-    for form in ("liblinear", "table", "sklearn"):
-        notes = blocksvm.export_model(model, tmp_path / form, form)
-        assert notes[0].startswith("its calibration is left out")
-    with pytest.warns(InputWarning, match="its calibration is left out"):
-        blocksvm.to_estimator(model)
-
-
 def test_an_estimator_says_how_its_columns_are_read(tmp_path):
     """By the note's own call the estimator predicts what the command predicts."""
-    joblib, datasets = pytest.importorskip("joblib"), pytest.importorskip("sklearn.datasets")
     model, X = model_with(1, (-1.0, 1.0), ids=[2, 5, 7]), rows()
     *_, note = blocksvm.export_model(model, tmp_path / "m.joblib", "sklearn")
     text = tmp_path / "rows.svm"
@@ -376,7 +355,7 @@ def test_a_table_with_names(tmp_path, succeeds):
     store, model = make_store(tmp_path, text, format="vw"), tmp_path / "m.h5"
     with blocksvm.open_store(store) as source:
         fit(source, tol=1e-2, memory=10**6).save(model)
-    succeeds(export_main, model, tmp_path / "m.csv", "--format", "table", "--names", store)
+    succeeds("export", model, tmp_path / "m.csv", "--format", "table", "--names", store)
     with open(tmp_path / "m.csv", newline="") as file:
         head, *lines = csv.reader(file)
     assert head == ["id", "name", "weight"]
@@ -387,7 +366,6 @@ def test_a_table_with_names(tmp_path, succeeds):
     loaded = load_model(model)
     by_id = dict(zip(loaded.feature_ids.tolist(), loaded.weights.tolist(), strict=True))
     assert {int(number): float(weight) for number, _, weight in lines} == by_id
-    parquet = pytest.importorskip("pyarrow.parquet")
     blocksvm.export_model(model, tmp_path / "m.parquet", "parquet", names=store)
     table = parquet.read_table(tmp_path / "m.parquet")
     assert table.column_names == head and table.column("name").to_pylist() == list(found)
@@ -401,29 +379,28 @@ def test_a_table_with_names(tmp_path, succeeds):
 
 
 def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, refusal, succeeds):
-    import_main = module_of("import").main
     X, y = random_rows(n=80, d=15, seed=3, dtype=np.float32)
     model, text, back = (tmp_path / name for name in ("m.h5", "m.txt", "back.h5"))
     store = make_store(tmp_path, X, y)
     with blocksvm.open_store(store) as source:
         fit(source, tol=1e-3, memory=10**6, bias=1.0).save(model)
-    assert "written to" in succeeds(export_main, model, text, "--format", "liblinear").out
-    assert "labels -1, 1" in succeeds(import_main, text, back).out
+    assert "written to" in succeeds("export", model, text, "--format", "liblinear").out
+    assert "labels -1, 1" in succeeds("import", text, back).out
     predicted = []
     for one in (model, back):
         path = tmp_path / f"{one.stem}.txt.out"
-        succeeds(predict_main, one, tmp_path / "rows.svm", path, "--scores", "--quiet")
+        succeeds("predict", one, tmp_path / "rows.svm", path, "--scores", "--quiet")
         predicted.append(np.loadtxt(path))
     assert np.allclose(*predicted, rtol=1e-12, atol=1e-14)
-    assert f"trained by     LIBLINEAR ({text})" in succeeds(info_main, back, "--verify").out
+    assert f"trained by     LIBLINEAR ({text})" in succeeds("info", back, "--verify").out
     # as a prior, and against being replaced
     with blocksvm.open_store(store) as source:
         fit(source, tol=1e-1, memory=10**6, bias=1.0, prior=back)
-    for arguments in ((export_main, model, text, "--format", "liblinear"), (import_main, text, back)):
+    for arguments in (("export", model, text, "--format", "liblinear"), ("import", text, back)):
         assert "exists already" in refusal(*arguments)
         succeeds(*arguments, "--overwrite")
     text.write_text("mine")
-    assert f"{text}:1: is not a line of a LIBLINEAR model ('mine')" in refusal(import_main, text, tmp_path / "new.h5")
+    assert f"{text}:1: is not a line of a LIBLINEAR model ('mine')" in refusal("import", text, tmp_path / "new.h5")
 
 
 @pytest.mark.parametrize(("factor", "kind", "normalize"), [("idf", "smooth", "none"), ("scale", "deviation", "l2")])
@@ -433,12 +410,11 @@ def test_a_table_of_a_model_with_factors_gives_its_scores(tmp_path, normalize, f
     counts = rng.poisson(0.8, (60, 9)) * (rng.random((60, 9)) < 0.6)
     labels = np.where(counts[:, 0] + rng.random(60) > 0.8, 1, -1)
     text = tmp_path / "rows.svm"
-    rows = (" ".join(f"{j + 1}:{v}" for j, v in enumerate(row) if v) for row in counts)
-    text.write_text("".join(f"{y} {row}\n" for y, row in zip(labels, rows, strict=True)))
+    text.write_text(svmlight(scipy.sparse.csr_matrix(counts), labels))
     blocksvm.write_store(text, tmp_path / "s.h5", **{factor: kind}, normalize=normalize)
-    succeeds(module_of("train").main, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1")
-    succeeds(predict_main, tmp_path / "m.h5", text, tmp_path / "scores", "--scores")
-    done = succeeds(export_main, tmp_path / "m.h5", tmp_path / "w.csv", "--format", "table")
+    succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1")
+    succeeds("predict", tmp_path / "m.h5", text, tmp_path / "scores", "--scores")
+    done = succeeds("export", tmp_path / "m.h5", tmp_path / "w.csv", "--format", "table")
     assert f"values are multiplied by the {factor} of their features" in done.err
     assert ("scaled to norm 1" in done.err) == (normalize == "l2")
     with open(tmp_path / "w.csv", newline="") as file:
@@ -472,8 +448,6 @@ def test_a_table_of_a_model_with_factors_gives_its_scores(tmp_path, normalize, f
                 np.array([1, 2], np.uint8)]
 )  # fmt: skip
 def test_an_estimator_comes_back_as_it_was(tmp_path, classes):
-    from sklearn.svm import LinearSVC
-
     X = np.zeros((12, 6))
     X[:, :3] = np.random.default_rng(0).normal(size=(12, 3))
     y = np.asarray(classes)[np.arange(12) % len(classes)]
@@ -492,8 +466,6 @@ def test_an_estimator_comes_back_as_it_was(tmp_path, classes):
 
 
 def test_classes_that_would_become_one_are_refused():
-    from sklearn.svm import LinearSVC
-
     estimator = LinearSVC().fit(np.eye(4), [0, 1, 0, 1])
     estimator.classes_ = np.array([2**53, 2**53 + 1])
     with pytest.raises(InputError, match="9007199254740993 is a whole number beyond"):

@@ -1,20 +1,19 @@
 """Models of text and of tables as Pipelines of scikit-learn that score raw rows as ``predict`` does; and refusals."""
 
-import csv
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import joblib
 import numpy as np
+import pandas
+import pyarrow as pa
 import pytest
+from pyarrow import csv, parquet
 
 import blocksvm
-from blocksvm import export, predict, split, stream, train
 from blocksvm.base.errors import InputError
-
-pytest.importorskip("sklearn")
-joblib = pytest.importorskip("joblib")
 
 WORDS = ["good", "film", "dull", "ΣΟΦΟΣ", "σοφος", "İstanbul", "Ⓐnarchy", "été", "a", "x_1", "ϒ", "naïve", "七転び",
          "42"]  # fmt: skip
@@ -34,12 +33,12 @@ def texts(n: int, seed: int, words: list[str]) -> list[str]:
 def assert_alike(succeeds, model: Path, rows: list, text: Path) -> None:
     """The exported Pipeline, which holds nothing of this package, gives the scores and labels of predict."""
     out = model.with_suffix(".joblib")
-    succeeds(export.main, model, out, "--format", "sklearn")
+    succeeds("export", model, out, "--format", "sklearn")
     assert b"blocksvm" not in out.read_bytes()
     pipeline = joblib.load(out)
-    expected = np.loadtxt(succeeds(predict.main, model, text, "--scores").out.splitlines())
+    expected = np.loadtxt(succeeds("predict", model, text, "--scores").out.splitlines())
     np.testing.assert_allclose(pipeline.decision_function(rows), expected, rtol=1e-6, atol=1e-6)
-    labels = succeeds(predict.main, model, text).out.split()
+    labels = succeeds("predict", model, text).out.split()
     assert np.array_equal(pipeline.predict(rows), np.array(labels, pipeline[-1].classes_.dtype))
 
 
@@ -53,9 +52,9 @@ def test_a_pipeline_scores_texts_as_predict_does(tmp_path, succeeds, ngrams, wei
     labels = ["sport", "arts", "other"] if weighed else ["spam", "ham"]
     rows = texts(60, 0, WORDS)
     (tmp_path / "t.tsv").write_text("".join(f"{labels[len(row) % len(labels)]}\t{row}\n" for row in rows))
-    succeeds(split.main, tmp_path / "t.tsv", tmp_path / "s.h5", "--format", "documents", "--ngrams", ngrams,
+    succeeds("split", tmp_path / "t.tsv", tmp_path / "s.h5", "--format", "documents", "--ngrams", ngrams,
             *weighed)  # fmt: skip
-    succeeds(train.main, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1", "--tol", "0.1")
+    succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1", "--tol", "0.1")
     new = [*texts(40, 1, [*WORDS, "unseen", "ΦΩΣ", "İ"]), "?", "unknownest"]
     (tmp_path / "new.txt").write_text("".join(f"{row}\n" for row in new))
     assert_alike(succeeds, tmp_path / "m.h5", new, tmp_path / "new.txt")
@@ -80,30 +79,22 @@ def test_a_pipeline_scores_dicts_of_columns_as_predict_does(tmp_path, succeeds, 
         rows.append(row)
     labels = [1 if row.get("size", 0.1) > 0 else -1 for row in rows]
     for name, part in (("train", slice(60)), ("new", slice(60, 90))):
-        table = [{"label": label} | row for label, row in zip(labels[part], rows[part], strict=True)]
-        if form == "csv":
-            with open(tmp_path / f"{name}.csv", "w", newline="") as file:
-                out = csv.DictWriter(file, ["label", "size", "colour", "zip"])
-                out.writeheader()
-                out.writerows(table)
-        else:
-            pa = pytest.importorskip("pyarrow")
-            pytest.importorskip("pyarrow.parquet").write_table(
-                pa.Table.from_pylist(table), tmp_path / f"{name}.parquet"
-            )
-    succeeds(split.main, tmp_path / f"train.{form}", tmp_path / "s.h5", "--categorical", "auto,zip", *weighed)
-    succeeds(train.main, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1", "--tol", "0.1")
+        columns = {key: [row.get(key) for row in rows[part]] for key in ("size", "colour", "zip")}
+        write = csv.write_csv if form == "csv" else parquet.write_table
+        write(pa.table({"label": labels[part]} | columns), tmp_path / f"{name}.{form}")
+    succeeds("split", tmp_path / f"train.{form}", tmp_path / "s.h5", "--categorical", "auto,zip", *weighed)
+    succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1", "--tol", "0.1")
     assert_alike(succeeds, tmp_path / "m.h5", rows[60:], tmp_path / f"new.{form}")
     if "--normalize" not in weighed:
-        pipeline, pandas = joblib.load(tmp_path / "m.joblib"), pytest.importorskip("pandas")
+        pipeline = joblib.load(tmp_path / "m.joblib")
         of_frame = pipeline.predict(pandas.DataFrame(rows[60:]).to_dict("records"))  # nan where a cell is missing
         assert np.array_equal(of_frame, pipeline.predict(rows[60:]))
 
 
 def test_vowpal_wabbits_features_by_name(tmp_path, succeeds):
     (tmp_path / "t.vw").write_text("1 |a x:2 y |b x\n-1 |a z:0.5 |b y\n" * 10)
-    succeeds(split.main, tmp_path / "t.vw", tmp_path / "s.h5")
-    succeeds(train.main, tmp_path / "s.h5", tmp_path / "m.h5")
+    succeeds("split", tmp_path / "t.vw", tmp_path / "s.h5")
+    succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5")
     names = blocksvm.load_model(tmp_path / "m.h5").feature_names
     ax, ay, bx = (next(name for name in names if re.fullmatch(pattern, name)) for pattern in ("a.x", "a.y", "b.x"))
     (tmp_path / "new.vw").write_text("1 |a x:2 y |b x\n|a x:0.25\n")
@@ -115,9 +106,9 @@ def test_names_from_a_store(tmp_path, succeeds):
     """A model of stream knows no names; a store of other texts not all of them."""
     (tmp_path / "t.tsv").write_text("1\tgood film\n-1\tdull film\n" * 20)
     (tmp_path / "few.tsv").write_text("1\tgood\n-1\tdull\n")
-    succeeds(stream.main, tmp_path / "t.tsv", "--format", "documents", "--model", tmp_path / "m.h5")
+    succeeds("stream", tmp_path / "t.tsv", "--format", "documents", "--model", tmp_path / "m.h5")
     for name in ("t", "few"):
-        succeeds(split.main, tmp_path / f"{name}.tsv", tmp_path / f"{name}.h5", "--format", "documents")
+        succeeds("split", tmp_path / f"{name}.tsv", tmp_path / f"{name}.h5", "--format", "documents")
     out = tmp_path / "m.joblib"
     with pytest.raises(InputError, match=r"does not name its n-grams.*\(names\); export it as table$"):
         blocksvm.export_model(tmp_path / "m.h5", out, "sklearn")

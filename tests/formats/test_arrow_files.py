@@ -3,15 +3,14 @@
 import os
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from support.stored_rows import by_name
 
 from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats import file_reader
-
-pa = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 
 def write(path, table, batch=37):
@@ -71,19 +70,11 @@ def test_columns_of_strings_are_numbers_where_they_are_named(tmp_path, ending):
     refused(path, "numeric and categorical both name the column a; leave one out", numeric="a", categorical="a")
 
 
-def test_a_table_of_empty_columns_alone_has_rows_without_features(tmp_path):
-    path = tmp_path / "t.parquet"
-    write(path, pa.table({"label": [1, 0], "x": pa.nulls(2)}))
-    split_rows([str(path)], tmp_path / "s.h5")
-    assert by_name(tmp_path / "s.h5") == [(1.0, {}), (0.0, {})]
-
-
 def test_row_groups_must_fit_in_the_memory(tmp_path):
     """They are refused before they are read; smaller ones of the same columns are not."""
     path = tmp_path / "wide.parquet"
-    columns = {"label": np.arange(20_000) % 2} | {
-        f"x{j}": np.random.default_rng(j).normal(size=20_000) for j in range(150)
-    }
+    n = 20_000
+    columns = {"label": np.arange(n) % 2} | {f"x{j}": np.random.default_rng(j).normal(size=n) for j in range(150)}
     parquet.write_table(pa.table(columns), path, row_group_size=5_000)
     split_rows([str(path)], tmp_path / "s.h5", SplitSettings(memory=20_000_000))
     parquet.write_table(pa.table(columns), path)
@@ -125,16 +116,3 @@ def test_what_does_not_fit_in_the_memory_is_refused(tmp_path):
         with pytest.raises(InputError) as raised:
             split_rows([str(path)], tmp_path / "s.h5", SplitSettings(memory=60_000_000))
         assert sentence in str(raised.value), path.name
-
-
-def test_streams_of_batches_are_read(tmp_path):
-    """Arrow's IPC streams, as files are."""
-    table = pa.table({"label": [1, 0, 1], "c": ["a", None, "b"], "x": [0.5, 2.0, None]})
-    write(tmp_path / "t.arrow", table, 2)
-    with pa.ipc.new_stream(str(tmp_path / "u.arrow"), table.schema) as stream:
-        stream.write_table(table, max_chunksize=2)
-    found = []
-    for name in ("t.arrow", "u.arrow"):
-        split_rows([str(tmp_path / name)], tmp_path / "s.h5", SplitSettings(overwrite=True))
-        found.append(by_name(tmp_path / "s.h5"))
-    assert found[0] == found[1] == [(1.0, {"c=a": 1.0, "x": 0.5}), (0.0, {"x": 2.0}), (1.0, {"c=b": 1.0})]

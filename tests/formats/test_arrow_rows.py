@@ -3,19 +3,18 @@
 import decimal
 
 import numpy as np
+import pyarrow as pa
 import pytest
+import reference_arrow
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pyarrow import parquet
+from reference_formats import mix
 
-pa = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
-import reference_arrow  # noqa: E402
-from hypothesis import example, given  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from reference_formats import mix  # noqa: E402
-
-from blocksvm.formats.file_reader import FileInputs  # noqa: E402
-from blocksvm.formats.format import ParseBuffer, ReaderOptions  # noqa: E402
-from blocksvm.formats.weighing import reader_of  # noqa: E402
-from blocksvm.store.recipe import Recipe  # noqa: E402
+from blocksvm.formats.file_reader import FileInputs
+from blocksvm.formats.format import ParseBuffer, ReaderOptions
+from blocksvm.formats.weighing import reader_of
+from blocksvm.store.recipe import Recipe
 
 HUGE = [np.inf, 1e300, -1e39]
 WORDS = ["a", "b", "grün", "", "a longer word than eight bytes", "c0", "x"]
@@ -169,9 +168,8 @@ def test_rows_are_those_of_a_plain_reader(folder, seed, n, kinds, add_up, l2, si
     table = parquet.read_table(path) if ending == "parquet" else table
     categories = [f"c{k}" for k, kind in enumerate(kinds) if kind in CATEGORICAL and (seed + k) % 2]
     options = OPTIONS | {"categorical": ",".join(["auto", *categories])}
-    recipe = Recipe(
-        ending, "sum" if add_up else "error", None, "l2" if l2 else "none", "float32" if single else "float64", options
-    )
+    how = "sum" if add_up else "error", None, "l2" if l2 else "none", "float32" if single else "float64"
+    recipe = Recipe(ending, *how, options)
     expected, fault = reference_arrow.rows_of(table, "label", categories, add_up, l2, single)
     ours, sentence = read(path, recipe)
     same(ours, expected)

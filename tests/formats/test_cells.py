@@ -1,7 +1,6 @@
 """Tables of text: rows and names are the oracle's; columns by name, labels, presets; faults with line and column."""
 
 import io
-import os
 import sys
 
 import numpy as np
@@ -12,15 +11,9 @@ from reference import BadLine
 from reference_formats import table_rows
 from support.cell_cases import parse, rows_of
 from support.stream_cases import learned
-from support.training_cases import run_in_process
 
+from blocksvm import load_model, open_store
 from blocksvm.formats.text_tables import CRITEO, CSV, TSV
-from blocksvm.model.model_file import load_model
-from blocksvm.predict import main as predict
-from blocksvm.split import main as split_command
-from blocksvm.store.reader import open_store
-from blocksvm.stream import main as stream
-from blocksvm.train import main as train
 
 
 def told(rows) -> str:
@@ -59,9 +52,8 @@ def test_rows_are_the_oracles(rows, categorical, windows):
 
 def test_columns_are_known_by_their_names():
     first, second = parse(b"a,label,c\n1,1,x\n"), parse(b'c,"label",new,a\nx,1,5,1\n')
-    assert set(zip(*(first.ids.tolist(), first.values.tolist()), strict=True)) <= set(
-        zip(second.ids.tolist(), second.values.tolist(), strict=True)
-    )
+    known, there = (set(zip(one.ids.tolist(), one.values.tolist(), strict=True)) for one in (first, second))
+    assert known <= there
     # a number and a category of the same name are two features
     assert len(set(parse(b"label,a=1,a\n1,1,1\n", categorical="a").ids.tolist())) == 2
     assert rows_of(parse(b"label,id,id2,b\n1,2,3,4\n", ignore="id*")) == [(1.0, {"b": 4.0})]
@@ -94,34 +86,6 @@ def test_criteos_layout():
     assert wrong == "column I1: 'x' is not a number; mend it"  # no option would help
 
 
-LARGE = "the value of column a lies beyond float32"
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "sentence"),
-    [
-        (b"label,a\n1\n", 2, "the line has 1 cells, the header 2"),
-        (b"label,a\n1,2\n\n1,2,3\n", 4, "the line has more cells than the header 2"),
-        (b'label,a\n1,"x\n', 2, "column a: the quotes do not end on this line"),
-        (b"label,a\n1,1e999\n", 2, LARGE),
-        (b"label,a\n1,1e39\n", 2, f"{LARGE}; use --dtype float64 or scale the feature, or name the column by --categ"),
-        (b"label,a\n1,2\nx,2\n", 3, "the label 'x' is not a finite number, as other labels are; mend it, or say --cat"),
-        (b"y,a\n1,2\n", 1, "no column is called label; name that of the labels by --label, or the file has no header"),
-        (b"label,a,a\n1,2,3\n", 1, "the column a is there twice"),
-        (b"label,\xff\n1,2\n", 1, "the line is not UTF-8"),
-        (b"", None, "no rows found; expected lines of cells between commas"),
-        (b"label,a\n", None, "no rows found"),
-    ],
-)
-def test_faults(text, line, sentence, tmp_path, capsys):
-    path = tmp_path / "rows.csv"
-    path.write_bytes(text)
-    code, _, err = run_in_process(capsys, split_command, path, tmp_path / "s.h5", "--format", "csv")
-    where = f"{path}:{line}: " if line else f"{path}: "
-    assert code == 2 and f"{where}{sentence}" in err.splitlines()[-1]
-    assert os.listdir(tmp_path) == ["rows.csv"]
-
-
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     random = np.random.default_rng(5)
@@ -138,32 +102,29 @@ def table(tmp_path_factory):
 OWN = ("--label", "y", "--ignore", "id")
 
 
-def test_from_a_table_to_predictions(table, tmp_path, capsys, succeeds):
+def test_from_a_table_to_predictions(table, tmp_path, succeeds):
     store, model = tmp_path / "s.h5", tmp_path / "m.h5"
-    succeeds(split_command, table, table, store, *OWN)
+    succeeds("split", table, table, store, *OWN)
     with open_store(store) as opened:
         names = opened.feature_names(0, opened.n_features)
         assert sorted(names) == ["colour=blue", "colour=green", "colour=red", "size"] and opened.n_samples == 400
-    succeeds(train, store, model, "--bias", "1", "-C", "10", "--tol", "1e-4")
+    succeeds("train", store, model, "--bias", "1", "-C", "10", "--tol", "1e-4")
     new = tmp_path / "new.csv"
     new.write_text("colour,size\nred,0.5\nblue,-1\n")
-    code, out, err = run_in_process(capsys, predict, model, new)
-    assert (code, out.split()) == (0, ["yes", "no"]), err
-    _, told_, _ = run_in_process(capsys, predict, model, table, "--scores")
-    _, stored, _ = run_in_process(capsys, predict, model, store, "--scores")
-    np.testing.assert_allclose(np.float64(told_.split()), np.float64(stored.split())[:200], rtol=1e-9)
+    assert succeeds("predict", model, new).out.split() == ["yes", "no"]
+    of_text, stored = (np.float64(succeeds("predict", model, one, "--scores").out.split()) for one in (table, store))
+    np.testing.assert_allclose(of_text, stored[:200], rtol=1e-9)
     assert load_model(model).recipe.options["label"] == "y"
 
 
-def test_streams_of_tables(table, tmp_path, capsys, monkeypatch, succeeds):
+def test_streams_of_tables(table, tmp_path, monkeypatch, succeeds):
     path, model = tmp_path / "numbers.csv", tmp_path / "m.h5"
     path.write_text(table.read_text().replace(",yes\n", ",1\n").replace(",no\n", ",-1\n"))
-    succeeds(stream, path, *OWN, "--learner", "arow", "--model", model, "--passes", "5")
+    succeeds("stream", path, *OWN, "--learner", "arow", "--model", model, "--passes", "5")
     assert load_model(model).recipe.options["ignore"] == "id"
     # from a pipe: the header and the first row are waited for
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
-    code, out, err = run_in_process(capsys, predict, model, "-")
-    assert code == 0 and len(out.split()) == 200, err
+    assert len(succeeds("predict", model, "-").out.split()) == 200
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:3], "1,2", *lines[3:]]))
     found, reports = learned(path, "pa1", options={"label": "y"}, skip_bad=True)

@@ -5,16 +5,12 @@ import re
 
 import numpy as np
 import pytest
-from support.training_cases import run_in_process
 
+from blocksvm import load_model, open_store
 from blocksvm.api import fit
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.info import main as info
 from blocksvm.model.explanations import strongest
-from blocksvm.model.model_file import load_model
 from blocksvm.store.arrays import PIECE
-from blocksvm.store.reader import open_store
-from blocksvm.train import main as train
 
 
 @pytest.fixture(scope="module")
@@ -48,31 +44,27 @@ def test_the_strongest_are_the_strongest(folder, name, n_vectors):
             assert label in model.labels
             order = sorted(range(len(weights)), key=lambda j: -abs(weights[j]))[:n]
             assert [one.weight for one in features] == [weights[j] for j in order if weights[j]]
-            assert [(one.name, one.id) for one in features] == [
-                (names[j], model.feature_ids[j]) for j in order if weights[j]
-            ]
+            known = [(one.name, one.id) for one in features]
+            assert known == [(names[j], model.feature_ids[j]) for j in order if weights[j]]
     if n_vectors == 3:  # each class by its own label
         best = {label: max(features, key=lambda one: one.weight).name for label, features in found}
         assert best == {"a": "color=c0", "b": "color=c1", "c": "color=c2"}
 
 
-def test_info_lists_them(folder, tmp_path, capsys, succeeds, refusal):
-    code, out, _ = run_in_process(capsys, info, folder / "two.model.h5", "--top", "2")
-    assert code == 0 and "the largest weights, above 0 for yes" in out and "  color=c1" in out
-    code, out, _ = run_in_process(capsys, info, folder / "three.model.h5", "--top", "2")
+def test_info_lists_them(folder, tmp_path, succeeds, refusal):
+    out = succeeds("info", folder / "two.model.h5", "--top", "2").out
+    assert "the largest weights, above 0 for yes" in out and "  color=c1" in out
+    out = succeeds("info", folder / "three.model.h5", "--top", "2").out
     lines = out.partition("the largest weights of each label\n")[2].splitlines()
     assert [line.split("  ")[0] for line in lines] == ["a", "b", "c"]
     assert re.fullmatch(r"a  [-+][\d.]+ [\w=]+, [-+][\d.]+ [\w=]+", lines[0])
-    code, out, _ = run_in_process(capsys, info, folder / "three.model.h5", "--top", "9", "--json")
-    top = json.loads(out)["top"]
+    top = json.loads(succeeds("info", folder / "three.model.h5", "--top", "9", "--json").out)["top"]
     assert [one["label"] for one in top] == ["a", "b", "c"]
     assert {feature["name"] for feature in top[0]["features"]} <= {"color=c0", "color=c1", "color=c2", "größe"}
-    succeeds(info, folder / "two.model.h5", "--verify", "--top", "1")
-    for arguments, sentence in (
-        ((folder / "two.h5", "--top", "3"), "two.h5: is a store; --top lists the weights of a model"),
-        ((folder / "two.model.h5", "--top", "0"), "--top 0: must be 1 or more"),
-    ):
-        assert sentence in refusal(info, *arguments)
+    succeeds("info", folder / "two.model.h5", "--verify", "--top", "1")
+    told = refusal("info", folder / "two.h5", "--top", "3")
+    assert "two.h5: is a store; --top lists the weights of a model" in told
+    assert "--top 0: must be 1 or more" in refusal("info", folder / "two.model.h5", "--top", "0")
 
 
 @pytest.mark.slow
@@ -83,7 +75,7 @@ def test_features_without_names(tmp_path, succeeds):
     lines.append("1 " + " ".join(f"{j}:1e-3" for j in range(3, d + 1)) + "\n")
     (tmp_path / "rows.svm").write_text("".join(lines))
     split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5")
-    succeeds(train, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1")
+    succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1")
     model = load_model(tmp_path / "m.h5")
     ((label, features),) = strongest(tmp_path / "m.h5", 5)
     order = np.argsort(-np.abs(model.weights), kind="stable")[:5]
@@ -97,6 +89,6 @@ def test_names_of_a_model_that_knows_more_features(folder, tmp_path, succeeds):
     (tmp_path / "other.csv").write_text("\n".join([first[0].replace("größe", "weight"), *first[1:]]))
     split_rows([str(tmp_path / "other.csv")], tmp_path / "o.h5", SplitSettings(options={"ignore": "x"}))
     arguments = (tmp_path / "o.h5", tmp_path / "p.h5", "--prior", folder / "two.model.h5")
-    succeeds(train, *arguments)
+    succeeds("train", *arguments)
     ((_, features),) = strongest(tmp_path / "p.h5", 9)
     assert {one.name for one in features} == {"color=c0", "color=c1", "weight", ""}

@@ -6,10 +6,8 @@ import time
 
 import pytest
 from support.stream_cases import learned
-from support.training_cases import run_in_process
 
 from blocksvm.formats import sniffed
-from blocksvm.split import main as split
 from blocksvm.store.descriptions import as_json, typed
 from blocksvm.store.recipe import Recipe
 
@@ -32,13 +30,13 @@ def test_a_named_pipe_is_told_by_its_first_line(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "feather", "npz", "npy", "h5ad"])
-def test_a_name_of_a_format_of_files_is_not_read_as_text(tmp_path, ending, capsys, succeeds):
+def test_a_name_of_a_format_of_files_is_not_read_as_text(tmp_path, ending, refusal, succeeds):
     """What was damaged at its beginning is not taken for text; text of such a name is, where the format is given."""
     path = tmp_path / f"rows.{ending}"
     path.write_text("1 1:2\n-1 2:3\n")
-    code, _, err = run_in_process(capsys, split, path, tmp_path / "s.h5", "--label", "label")
-    assert (code, f"{path}: does not begin as a {ending} file does; get it again, or give --format" in err) == (2, True)
-    succeeds(split, path, tmp_path / "s.h5", "--format", "svmlight")
+    told = refusal("split", path, tmp_path / "s.h5", "--label", "label")
+    assert f"{path}: does not begin as a {ending} file does; get it again, or give --format" in told
+    succeeds("split", path, tmp_path / "s.h5", "--format", "svmlight")
 
 
 @pytest.mark.parametrize(
@@ -50,10 +48,18 @@ def test_no_format_is_guessed_against_a_name(ending, format_):
         assert sniffed(text, f"rows.{ending}") == format_
 
 
+HEADS = {
+    "vw": (b"1 |a b\n-1 |a c\n", b"|a|b c:2\n'x|d e\n", b"1 |a b c:2\n-1 |a d\n", b"|a b", b"\n\n1 2 'tag|a b",
+           b"0 | 1:2 3:4"),
+    "svmlight": (b"movie,genres,rating\n" + b"1,Adventure|Animation,5\n2,Drama|War,3\n" * 9, b"1 2:3\n",
+                 b"1 1:2 3:4\n-1 5:6 # a | b\n", b"+1 qid:3 1:2", b"1,2 2:3\n1 4:5\n 3:1\n", b"acq 2:3\ngrain 4:5\n",
+                 b"# comment\n1 1:2\n", b"", b"what is this | and that", b"\x00\x01\x02"),
+}  # fmt: skip
+
+
 def test_text_of_another_name_is_guessed_by_its_lines():
-    assert sniffed(b"1 |a b\n-1 |a c\n", "rows.txt") == sniffed(b"|a|b c:2\n'x|d e\n", "-") == "vw"
-    cells = b"movie,genres,rating\n" + b"1,Adventure|Animation,5\n2,Drama|War,3\n" * 9
-    assert sniffed(cells, "rows.txt") == sniffed(b"1 2:3\n", "rows.txt") == "svmlight"
+    for format_, heads in HEADS.items():
+        assert {sniffed(head, name) for head in heads for name in ("rows.txt", "rows", "-")} == {format_}
     began = time.process_time()
     for line in (b" " * 64_000 + b"x", b"1" * 64_000 + b"x", b"1 " * 32_000 + b"x", b"|" * 64_000, b"1 1: " * 12_000):
         sniffed(line, "rows.txt")

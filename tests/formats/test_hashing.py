@@ -8,15 +8,11 @@ from support.plain_learners import LEARNERS, run
 from support.stored_rows import in_source_order
 from support.stream_cases import learned, weights_by_id
 
-from blocksvm.base.errors import InputError
+from blocksvm import InputError, load_model
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.kernels import hash_table
 from blocksvm.kernels.hash_table import hash_ids
-from blocksvm.model.model_file import load_model
-from blocksvm.predict import main as predict
-from blocksvm.split import main as split_command
 from blocksvm.streaming.stream_saving import save_stream
-from blocksvm.train import main as train_command
 
 BITS = 8
 
@@ -137,20 +133,19 @@ def test_long_rows_in_few_places(tmp_path, bits):
 
 def test_a_model_of_a_hashed_store_hashes_text_and_other_stores_likewise(rows, text, tmp_path, succeeds):
     hashed, plain, model = (tmp_path / f"{name}.h5" for name in ("hashed", "plain", "model"))
-    succeeds(split_command, text, hashed, "--bits", BITS)
-    succeeds(split_command, text, plain)
-    succeeds(train_command, hashed, model, "--tol", "1e-4")
+    succeeds("split", text, hashed, "--bits", BITS)
+    succeeds("split", text, plain)
+    succeeds("train", hashed, model, "--tol", "1e-4")
     weights, loaded = weights_by_id(model, 1 << BITS)
     assert loaded.bits == BITS
     expected = hashed_rows(rows) @ weights
     for source in (text, hashed, plain):
-        out = succeeds(predict, model, source, "--scores").out
+        out = succeeds("predict", model, source, "--scores").out
         np.testing.assert_allclose(np.array(out.split(), float), expected, rtol=1e-5, atol=1e-6)
     columns = np.zeros((len(rows), 10_000))
     for r, (_, entries) in enumerate(rows):
         columns[r, list(entries)] = list(entries.values())
     from scipy import sparse
 
-    np.testing.assert_allclose(
-        load_model(model).decision_function(sparse.csr_matrix(columns)), expected, rtol=1e-5, atol=1e-6
-    )
+    found = load_model(model).decision_function(sparse.csr_matrix(columns))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

@@ -3,20 +3,15 @@
 import h5py
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from support.stored_rows import in_source_order
 from support.stream_cases import learned
-from support.training_cases import run_in_process
+from support.training_cases import svmlight
 
-from blocksvm.base.errors import InputError
+from blocksvm import InputError, load_model, open_store
 from blocksvm.conversion.convert import SplitSettings, settings_of_store, split_rows
-from blocksvm.info import main as info
-from blocksvm.model.model_file import load_model
-from blocksvm.predict import main as predict
-from blocksvm.split import main as split_command
-from blocksvm.store.reader import open_store
 from blocksvm.streaming.stream_saving import save_stream
-from blocksvm.train import main as train
 
 WORDS = [f"w{i}" for i in range(30)]
 
@@ -106,28 +101,25 @@ def test_hashed_counts_of_any_format(tmp_path):
     """Of svmlight text whose ids meet in 16 places, as TfidfTransformer's."""
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 3, (40, 60)) * (rng.random((40, 60)) < 0.2)
-    lines = [" ".join([str(1 - 2 * (r % 2)), *(f"{j}:{row[j]}" for j in np.flatnonzero(row))]) for r, row in
-             enumerate(counts)]  # fmt: skip
     text, raw, store = tmp_path / "t.svm", tmp_path / "raw.h5", tmp_path / "s.h5"
-    text.write_text("\n".join(lines) + "\n")
+    text.write_text(svmlight(csr_matrix(counts), np.arange(40) % 2))
     split_rows([str(text)], raw, SplitSettings(bits=4))
     split_rows([str(text)], store, SplitSettings(bits=4, idf="smooth", normalize="l2"))
-    places = {i: i for i in range(16)}
     plain, weighed = (np.zeros((40, 16)) for _ in range(2))
     for path, out in ((raw, plain), (store, weighed)):
         for r, (_, ids, values) in enumerate(in_source_order(path)):
-            out[r, [places[i] for i in ids]] = values
+            out[r, ids] = values
     np.testing.assert_allclose(weighed, TfidfTransformer().fit_transform(plain).toarray(), rtol=1e-6)
 
 
 @pytest.mark.slow
-def test_from_text_to_predictions_and_on(corpus, new, tmp_path, capsys, succeeds, refusal):
+def test_from_text_to_predictions_and_on(corpus, new, tmp_path, succeeds, refusal):
     store, model, like = tmp_path / "s.h5", tmp_path / "m.h5", tmp_path / "like.h5"
     given = ("--format", "documents", "--idf", "smooth", "--normalize", "l2", "--dtype", "float64")
-    succeeds(split_command, corpus, store, *given)
-    assert "idf smooth" in run_in_process(capsys, info, store)[1]
-    succeeds(split_command, new, like, "--like", store)
-    succeeds(train, store, model, "--valid", like, "--tol", "1e-6")
+    succeeds("split", corpus, store, *given)
+    assert "idf smooth" in succeeds("info", store).out
+    succeeds("split", new, like, "--like", store)
+    succeeds("train", store, model, "--valid", like, "--tol", "1e-6")
     theirs = TfidfVectorizer().fit(TEXT)
     loaded = load_model(model)
     with open_store(store) as opened:
@@ -137,39 +129,38 @@ def test_from_text_to_predictions_and_on(corpus, new, tmp_path, capsys, succeeds
     for i, weight in zip(loaded.feature_ids.tolist(), loaded.weights.tolist(), strict=True):
         w[theirs.vocabulary_[names[i]]] = weight
     for source, other in ((new, NEW), (corpus, TEXT), (like, NEW), (store, TEXT)):
-        code, out, err = run_in_process(capsys, predict, model, source, "--scores")
-        assert code == 0 and "note:" not in err
+        _, out, err = succeeds("predict", model, source, "--scores")
+        assert "note:" not in err
         np.testing.assert_allclose(np.float64(out.split()), theirs.transform(other) @ w, rtol=1e-9, atol=1e-12)
     # a store whose rows were weighed by what was counted on themselves
-    succeeds(split_command, new, tmp_path / "own.h5", *given)
-    _, _, err = run_in_process(capsys, predict, model, tmp_path / "own.h5")
+    succeeds("split", new, tmp_path / "own.h5", *given)
+    err = succeeds("predict", model, tmp_path / "own.h5").err
     assert "note: the model's values were multiplied by other factors" in err and f"split it with --like {store}" in err
     # what is added to a store is weighed by its idf; a store that has another's is not added to
-    succeeds(split_command, new, store, "--append")
+    succeeds("split", new, store, "--append")
     assert [row[1:] for row in in_source_order(store)[150:]] == [row[1:] for row in in_source_order(like)]
-    assert run_in_process(capsys, predict, model, store, "--scores")[2].count("note:") == 0
-    assert f"has the idf of {store}" in refusal(split_command, new, like, "--append")
-    assert "was split with --idf smooth, but plain is given now" in refusal(
-        split_command, new, tmp_path / "x.h5", "--like", store, "--idf", "plain"
-    )
+    assert "note:" not in succeeds("predict", model, store, "--scores").err
+    assert f"has the idf of {store}" in refusal("split", new, like, "--append")
+    told = refusal("split", new, tmp_path / "x.h5", "--like", store, "--idf", "plain")
+    assert "was split with --idf smooth, but plain is given now" in told
 
 
-def test_a_stream_goes_on_with_the_models_idf(corpus, new, tmp_path, capsys, succeeds):
+def test_a_stream_goes_on_with_the_models_idf(corpus, new, tmp_path, succeeds):
     store, model, later = tmp_path / "s.h5", tmp_path / "m.h5", tmp_path / "later.h5"
     split_rows([corpus], store, SplitSettings(**GIVEN, keep_order=True))
-    succeeds(train, store, model, "--learner", "pa1", "--order", "stored")
+    succeeds("train", store, model, "--learner", "pa1", "--order", "stored")
     stream, _ = learned(new, "", start_from=model)
     save_stream(later, stream)
     # the same as the learner over a store of all rows that is weighed so
-    succeeds(split_command, new, store, "--append")
+    succeeds("split", new, store, "--append")
     both = tmp_path / "both.h5"
-    succeeds(train, store, both, "--learner", "pa1", "--order", "stored")
+    succeeds("train", store, both, "--learner", "pa1", "--order", "stored")
     order = [np.argsort(load_model(path).feature_ids) for path in (later, both)]
     own, other = (load_model(path).weights[o] for path, o in zip((later, both), order, strict=True))
     np.testing.assert_allclose(own, other, rtol=1e-6, atol=1e-9)
     assert own.shape == load_model(model).weights.shape and not np.allclose(own, 0)
     # and its model reads text in the same way
-    scores = [run_in_process(capsys, predict, path, new, "--scores")[1].split() for path in (later, both)]
+    scores = [succeeds("predict", path, new, "--scores").out.split() for path in (later, both)]
     np.testing.assert_allclose(*np.float64(scores), rtol=1e-5, atol=1e-7)
 
 
@@ -182,11 +173,10 @@ def test_what_is_wrong(corpus, tmp_path, succeeds, refusal):
         split_rows([str(tmp_path / "big.svm")], store, SplitSettings(idf="smooth"))
     assert not store.exists()
     split_rows([corpus], store, SplitSettings(**GIVEN))
-    succeeds(train, store, model)
+    succeeds("train", store, model)
     for path in (store, model):
         with h5py.File(path, "r+") as file:
             del file["features/idf"]
-    assert "/features/idf: is missing or damaged" in refusal(predict, model, corpus)
-    assert "/features/idf: is missing or damaged" in refusal(
-        split_command, saved(tmp_path / "more.tsv", TEXT, LABELS), store, "--append"
-    )
+    assert "/features/idf: is missing or damaged" in refusal("predict", model, corpus)
+    more = saved(tmp_path / "more.tsv", TEXT, LABELS)
+    assert "/features/idf: is missing or damaged" in refusal("split", more, store, "--append")

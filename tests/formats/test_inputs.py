@@ -1,18 +1,14 @@
 """Which files are read, which labels and lines count, and what LIBLINEAR's models may be: told, never lost; any bytes
 in the place of a text."""
 
-import contextlib
-import io
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocksvm import predict, split, stream, train
 from blocksvm.base.errors import InputError
-from blocksvm.cli.commands import module_of
-from blocksvm.cli.console import Nowhere, run
+from blocksvm.cli.console import Nowhere
 from blocksvm.cli.options import files_named
 
 ROWS = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(12))
@@ -25,12 +21,12 @@ def made(folder, *names):
     return folder
 
 
-def test_a_name_with_brackets_is_a_name(tmp_path, run_in_process):
+def test_a_name_with_brackets_is_a_name(tmp_path, refusal):
     made(tmp_path, "x1.svm")
     wanted = str(tmp_path / "x[1].svm")
     assert files_named([wanted]) == [wanted]
-    done = run_in_process(split.main, wanted, tmp_path / "s.h5")
-    assert done.code == 2 and "x[1].svm: no such file" in done.last_line and not (tmp_path / "s.h5").exists()
+    told = refusal("split", wanted, tmp_path / "s.h5")
+    assert "x[1].svm: no such file" in told and not (tmp_path / "s.h5").exists()
     made(tmp_path, "x[1].svm", "x[1]b.svm")
     assert files_named([wanted]) == [wanted]
     assert files_named([str(tmp_path / "x[1]*.svm")]) == [wanted, str(tmp_path / "x[1]b.svm")]
@@ -67,32 +63,27 @@ def test_hidden_and_temporary_files_are_left_out_and_told(tmp_path, capsys, patt
         (["_SUCCESS"], "the folder has no files but 1 hidden or temporary ones; name"),
     ],
 )
-def test_folders_in_folders_are_not_lost(tmp_path, run_in_process, names, says):
+def test_folders_in_folders_are_not_lost(tmp_path, refusal, names, says):
     rows = made(tmp_path / "rows", *names)
     with pytest.raises(InputError, match=says):
         files_named([str(rows)])
-    for command, arguments in ((split, [rows, tmp_path / "s.h5"]), (stream, [rows])):
-        assert run_in_process(command.main, *arguments).code == 2
+    refusal("split", rows, tmp_path / "s.h5")
+    refusal("stream", rows)
     if names[0] == "year=2024/a.svm":
         assert len(files_named([str(rows / "*" / "*")])) == 2
     made(tmp_path / "plain", "a.svm", "_temporary/b.svm")
     assert files_named([str(tmp_path / "plain")]) == [str(tmp_path / "plain" / "a.svm")]
 
 
-def test_an_input_that_was_read_twice_is_told(tmp_path, run_in_process):
-    made(tmp_path, "a.svm")
+def test_an_input_that_was_read_twice_is_told(tmp_path, monkeypatch, succeeds):
+    monkeypatch.chdir(made(tmp_path, "a.svm", "copy.svm"))
     (tmp_path / "b.svm").write_text(ROWS.replace(":1", ":2"))
-    (tmp_path / "copy.svm").write_text(ROWS)
-    done = run_in_process(split.main, tmp_path / "a.svm", tmp_path / "s.h5")
-    assert "note:" not in done.out
-    done = run_in_process(split.main, tmp_path / "b.svm", tmp_path / "s.h5", "--append")
-    assert "note:" not in done.out
-    done = run_in_process(split.main, tmp_path / "copy.svm", tmp_path / "s.h5", "--append")
-    both = f"{tmp_path / 'a.svm'}, {tmp_path / 'copy.svm'}"
-    assert f"note: the content of {both} was read 2 times, so its rows are there 2 times" in done.out
-    done = run_in_process(split.main, tmp_path / "copy.svm", tmp_path / "a.svm", tmp_path / "t.h5")
-    both = f"{tmp_path / 'copy.svm'}, {tmp_path / 'a.svm'}"
-    assert f"note: the content of {both} was read 2 times, so its rows are there 2 times" in done.out
+    for line, twice in (("a.svm s.h5", ""), ("b.svm s.h5 --append", ""),
+                        ("copy.svm s.h5 --append", "a.svm, copy.svm"),
+                        ("copy.svm a.svm t.h5", "copy.svm, a.svm")):  # fmt: skip
+        told = succeeds("split", *line.split()).out
+        note = f"note: the content of {twice} was read 2 times, so its rows are there 2 times"
+        assert note in told if twice else "note:" not in told
 
 
 @pytest.mark.parametrize(
@@ -104,60 +95,56 @@ def test_an_input_that_was_read_twice_is_told(tmp_path, run_in_process):
         ("a.docs", ["--format", "documents"], "{y}\tword{i} word", 2),
     ],
 )
-def test_lines_without_a_prediction_are_counted(tmp_path, run_in_process, name, options, line, empty, succeeds):
+def test_lines_without_a_prediction_are_counted(tmp_path, name, options, line, empty, succeeds):
     lines = [line.format(y=1 if i % 2 else -1, i=i) for i in range(8)]
     head = ["label,x"] if name == "a.csv" else []
     (tmp_path / name).write_text("\n".join([*head, *lines]) + "\n")
     comment = ["# a comment"] if name == "a.svm" else []
     (tmp_path / "gaps").write_text("\n".join([*head, *comment, *lines[:3], "", *lines[3:], ""]) + "\n")
-    succeeds(split.main, tmp_path / name, tmp_path / "s.h5", *options)
-    succeeds(train.main, tmp_path / "s.h5", tmp_path / "m.h5")
-    done = succeeds(predict.main, tmp_path / "m.h5", tmp_path / "gaps", tmp_path / "out")
+    succeeds("split", tmp_path / name, tmp_path / "s.h5", *options)
+    succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5")
+    done = succeeds("predict", tmp_path / "m.h5", tmp_path / "gaps", tmp_path / "out")
     assert len((tmp_path / "out").read_text().splitlines()) == 8
     assert f"gaps: {empty} blank lines or comments have no prediction" in done.err
-    done = run_in_process(predict.main, tmp_path / "m.h5", tmp_path / "gaps", tmp_path / "out2", "--json", "--quiet")
+    done = succeeds("predict", tmp_path / "m.h5", tmp_path / "gaps", tmp_path / "out2", "--json", "--quiet")
     assert json.loads(done.out)["lines_without_row"] == empty
     (tmp_path / f"again_{name}").write_text((tmp_path / name).read_text())  # its header is no blank line, either
-    done = succeeds(predict.main, tmp_path / "m.h5", tmp_path / f"*{name}", tmp_path / "out3")
+    done = succeeds("predict", tmp_path / "m.h5", tmp_path / f"*{name}", tmp_path / "out3")
     assert "blank" not in done.err and len((tmp_path / "out3").read_text().splitlines()) == 16
 
 
 @pytest.mark.parametrize("word", ["N/A", "infinit", "n", "spam"])
-def test_words_as_labels_of_svmlight_are_told_how_to_read(tmp_path, run_in_process, word, refusal, succeeds):
+def test_words_as_labels_of_svmlight_are_told_how_to_read(tmp_path, word, refusal, succeeds):
     (tmp_path / "a.svm").write_text(f"1 1:2\n{word} 1:3\n")
-    for command, arguments in ((split, [tmp_path / "a.svm", tmp_path / "s.h5"]), (stream, [tmp_path / "a.svm"])):
-        done = run_in_process(command.main, *arguments, "--format", "svmlight")
-        assert done.code == 2
-        assert f"a.svm:2: '{word}' is not a number" in done.last_line
-        assert "words and sets of labels are read by --format svmlight-named" in done.last_line
+    for command, *store in (("split", tmp_path / "s.h5"), ("stream",)):
+        told = refusal(command, tmp_path / "a.svm", *store, "--format", "svmlight")
+        assert f"a.svm:2: '{word}' is not a number" in told
+        assert "words and sets of labels are read by --format svmlight-named" in told
     (tmp_path / "a.vw").write_text(f"1 | a\n{word} | b\n")
-    assert f"a.vw:2: '{word}' is not a number" in refusal(
-        split.main, tmp_path / "a.vw", tmp_path / "s.h5", "--format", "vw"
-    )
+    told = refusal("split", tmp_path / "a.vw", tmp_path / "s.h5", "--format", "vw")
+    assert f"a.vw:2: '{word}' is not a number" in told
     (tmp_path / "a.svm").write_text(f"ham 1:2\n{word} 1:3\nham 2:1\n")
-    succeeds(split.main, tmp_path / "a.svm", tmp_path / "s.h5", "--format", "svmlight-named")
+    succeeds("split", tmp_path / "a.svm", tmp_path / "s.h5", "--format", "svmlight-named")
 
 
 def test_words_are_labels_of_a_stream(tmp_path, refusal, succeeds):
     lines = [f"{'spam' if i % 3 else 'ham'} {1 if i % 3 else 2}:1 {9 + i % 2}:1\n" for i in range(60)]
     (tmp_path / "a.svm").write_text("".join(lines))
     asked = ["--format", "svmlight-named", "--learner", "pa1"]
-    assert "name the labels with --labels" in refusal(stream.main, tmp_path / "a.svm", *asked)
-    succeeds(stream.main, tmp_path / "a.svm", *asked, "--labels", "spam,ham", "--model", tmp_path / "m.h5",
+    assert "name the labels with --labels" in refusal("stream", tmp_path / "a.svm", *asked)
+    succeeds("stream", tmp_path / "a.svm", *asked, "--labels", "spam,ham", "--model", tmp_path / "m.h5",
         "--predictions", tmp_path / "p")  # fmt: skip
     assert set((tmp_path / "p").read_text().split()) <= {"ham", "spam"}
-    succeeds(predict.main, tmp_path / "m.h5", tmp_path / "a.svm", tmp_path / "out", "--json")
+    succeeds("predict", tmp_path / "m.h5", tmp_path / "a.svm", tmp_path / "out", "--json")
     assert set((tmp_path / "out").read_text().split()) == {"ham", "spam"}
-    succeeds(stream.main, tmp_path / "a.svm", "--from", tmp_path / "m.h5", "--format", "svmlight-named")
+    succeeds("stream", tmp_path / "a.svm", "--from", tmp_path / "m.h5", "--format", "svmlight-named")
 
 
 @pytest.mark.parametrize("labels", ["ham,", "nan,1", "a\x1b,b", "1,1"])
-def test_labels_of_a_stream_that_are_none(tmp_path, run_in_process, labels):
+def test_labels_of_a_stream_that_are_none(tmp_path, refusal, labels):
     made(tmp_path, "a.svm")
-    done = run_in_process(stream.main, tmp_path / "a.svm", "--learner", "pa1", "--labels", labels)
-    assert done.code == 2
-    assert "\x1b" not in done.err
-    assert "--labels" in done.last_line
+    told = refusal("stream", tmp_path / "a.svm", "--learner", "pa1", "--labels", labels)
+    assert "\x1b" not in told and "--labels" in told
 
 
 CELLS = "0\t" + "\t".join("3" * 13) + "\t0000002a" * 26 + "\n"
@@ -182,26 +169,17 @@ def any_bytes(whole: bytes) -> st.SearchStrategy[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen", TEXTS)
-def test_any_bytes_are_read_or_refused(tmp_path, chosen):
-    text, store = tmp_path / "rows", tmp_path / "store.h5"
-    arguments = [str(text), str(store), "--overwrite", "--quiet", "--format", *chosen.split()]
-
-    def split(data: bytes) -> tuple[int, str]:
-        """(status, what was said)"""
-        text.write_bytes(data)
-        said = io.StringIO()
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
-            try:
-                run(module_of("split").main, arguments)
-            except SystemExit as ended:
-                return ended.code or 0, said.getvalue()
-        return 0, said.getvalue()
+def test_any_bytes_are_read_or_refused(tmp_path, run_in_process, chosen):
+    def split(data: bytes):
+        (tmp_path / "rows").write_bytes(data)
+        options = "--overwrite", "--quiet", "--format", *chosen.split()
+        return run_in_process("split", tmp_path / "rows", tmp_path / "store.h5", *options)
 
     @given(any_bytes(TEXTS[chosen].encode()))
     def judged(data):
-        status, said = split(data)
-        assert status in (0, 2) and "Traceback" not in said
-        assert status == 0 or "error: " in said.rstrip("\n").rsplit("\n", 1)[-1], said
+        ended = split(data)
+        assert ended.code in (0, 2) and "Traceback" not in ended.err
+        assert ended.code == 0 or "error: " in ended.last_line, ended.err
 
-    assert split(TEXTS[chosen].encode())[0] == 0
+    assert split(TEXTS[chosen].encode()).code == 0
     judged()

@@ -10,16 +10,10 @@ from scipy import sparse
 from support.h5ad import write_h5ad
 from support.stored_rows import by_name, in_source_order
 from support.stream_cases import learned
-from support.training_cases import run_in_process
 
-from blocksvm.base.errors import InputError
+from blocksvm import InputError, load_model, open_store
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats.file_reader import magic_of
-from blocksvm.model.model_file import load_model
-from blocksvm.predict import main as predict
-from blocksvm.split import main as split_command
-from blocksvm.store.reader import open_store
-from blocksvm.train import main as train
 
 STRINGS = h5py.string_dtype()
 LITTLE = 16_000_000  # bytes of memory, of which some 4,000 rows, columns or entries come at once
@@ -77,14 +71,14 @@ def test_labels_beside_the_matrix(tmp_path, succeeds, refusal):
     split_rows([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(options={"label": "kind"}))
     with open_store(tmp_path / "s.h5") as store:
         assert [label for label, _ in store.meta.labels] == ["ham", "spam"]
-    succeeds(train, tmp_path / "s.h5", tmp_path / "m.h5")
+    succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5")
     sparse.save_npz(tmp_path / "new.npz", X)  # rows that are predicted need none
-    assert set(succeeds(predict, tmp_path / "m.h5", tmp_path / "new.npz").out.split()) == {"ham", "spam"}
+    assert set(succeeds("predict", tmp_path / "m.h5", tmp_path / "new.npz").out.split()) == {"ham", "spam"}
     np.save(tmp_path / "y.npy", kinds)
     own = ("--labels-from", tmp_path / "y.npy")
-    assert "accuracy" in succeeds(predict, tmp_path / "m.h5", tmp_path / "new.npz", *own).err
+    assert "accuracy" in succeeds("predict", tmp_path / "m.h5", tmp_path / "new.npz", *own).err
     (tmp_path / "t.svm").write_text("1 1:1\n")
-    said = refusal(predict, tmp_path / "m.h5", tmp_path / "t.svm", *own, "--format", "svmlight")
+    said = refusal("predict", tmp_path / "m.h5", tmp_path / "t.svm", *own, "--format", "svmlight")
     assert "--labels-from: the format svmlight does not accept it" in said
 
 
@@ -103,7 +97,7 @@ def test_npy(dtype, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dense", [False, True])
-def test_h5ad(dense, tmp_path, capsys, succeeds):
+def test_h5ad(dense, tmp_path, succeeds):
     X, y = matrix()
     X.resize(X.shape[0], 5_000)  # more names than come at once
     names = [f"gène {j}" for j in range(X.shape[1])]
@@ -116,16 +110,13 @@ def test_h5ad(dense, tmp_path, capsys, succeeds):
         split_rows([str(tmp_path / f"{name}.h5ad")], store, SplitSettings(options={"label": "depth"}, memory=LITTLE))
         rows[name] = by_name(store)
     assert rows["a"] == rows["b"]  # by name
-    assert rows["a"] == [
-        (label, dict(zip([names[j] for j in ids], v, strict=True))) for label, ids, v in expected(X, y)
-    ]
+    assert rows["a"] == [(y, dict(zip([names[j] for j in ids], v, strict=True))) for y, ids, v in expected(X, y)]
     # from labels that are categories to predictions
     arguments = (tmp_path / "a.h5ad", tmp_path / "c.h5", "--label", "type")
-    succeeds(split_command, *arguments)
-    succeeds(train, tmp_path / "c.h5", tmp_path / "m.h5", "-C", "10")
-    code, out, err = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "b.h5ad")
-    assert code == 0 and set(out.split()) == {"B", "T"}, err
-    assert np.mean((np.array(out.split()) == "T") == (y > 0)) > 0.85
+    succeeds("split", *arguments)
+    succeeds("train", tmp_path / "c.h5", tmp_path / "m.h5", "-C", "10")
+    told = np.array(succeeds("predict", tmp_path / "m.h5", tmp_path / "b.h5ad").out.split())
+    assert set(told) == {"B", "T"} and np.mean((told == "T") == (y > 0)) > 0.85
 
 
 def put_text(group, name, words):
@@ -204,21 +195,20 @@ def test_names_of_var_that_are_pandas_strings(tmp_path):
     assert in_source_order(tmp_path / "s.h5") == in_source_order(tmp_path / "t.h5")
 
 
-def test_predictions_and_streams(tmp_path, capsys, succeeds):
+def test_predictions_and_streams(tmp_path, succeeds):
     X, y = matrix(200)
     sparse.save_npz(tmp_path / "X.npz", X)
     np.save(tmp_path / "y.npy", y)
     more = ("--labels-from", tmp_path / "y.npy", "--normalize", "l2", "--bits", "20")
     arguments = (tmp_path / "X.npz", tmp_path / "s.h5", *more)
-    succeeds(split_command, *arguments)
-    succeeds(train, tmp_path / "s.h5", tmp_path / "m.h5")
-    _, out, _ = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "X.npz", "--scores")
-    _, stored, _ = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "s.h5", "--scores")
-    np.testing.assert_allclose(np.float64(out.split()), np.float64(stored.split()), rtol=1e-12)
+    succeeds("split", *arguments)
+    succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5")
+    scores = [succeeds("predict", tmp_path / "m.h5", tmp_path / name, "--scores").out for name in ("X.npz", "s.h5")]
+    np.testing.assert_allclose(*(np.float64(one.split()) for one in scores), rtol=1e-12)
     recipe = load_model(tmp_path / "m.h5").recipe
     assert (recipe.format, recipe.options) == ("npz", {"label": None})  # nothing of that input
     (tmp_path / "again.npz").write_bytes((tmp_path / "X.npz").read_bytes())
-    succeeds(split_command, tmp_path / "again.npz", *arguments[1:4], "--append")
+    succeeds("split", tmp_path / "again.npz", *arguments[1:4], "--append")
     # a stream learns the same from the file as from its text
     found, reports = learned(tmp_path / "X.npz", "pa1", options={"labels_from": str(tmp_path / "y.npy")})
     with open(tmp_path / "rows.svm", "w") as file:

@@ -6,11 +6,12 @@ import re
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
-from support.stored_rows import by_name
-from support.training_cases import run_in_process
+from pyarrow import csv, parquet
 
-import blocksvm
 from blocksvm.base.errors import InputError
 from blocksvm.formats import AUTO, said_of_columns, settled
 from blocksvm.formats.choices import KEEP
@@ -18,15 +19,8 @@ from blocksvm.formats.file_reader import inputs_of
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.text.text_source import LineLimit
 from blocksvm.formats.weighing import reader_of
-from blocksvm.predict import main as predict
-from blocksvm.split import main as split
 from blocksvm.store.recipe import Recipe
-from blocksvm.train import main as train
 
-pa = pytest.importorskip("pyarrow")
-pd = pytest.importorskip("pandas")
-csv = pytest.importorskip("pyarrow.csv")
-parquet = pytest.importorskip("pyarrow.parquet")
 LIMIT, FORMS = LineLimit.share(1 << 30, 20), ("csv", "tsv", "parquet", "arrow")
 
 
@@ -68,8 +62,8 @@ def written(folder, form: str, table, name="t"):
     elif form == "parquet":
         parquet.write_table(table, path)
     else:
-        with pa.ipc.new_file(str(path), table.schema) as file:
-            file.write_table(table)
+        with (pa.ipc.new_file if form == "arrow" else pa.ipc.new_stream)(str(path), table.schema) as file:
+            file.write_table(table, max_chunksize=2)
     return path
 
 
@@ -93,10 +87,8 @@ def test_columns_make_the_same_features_in_every_form(tmp_path):
     table = pa.table({kind: cells for kind, (cells, _) in COLUMNS.items()} | {"label": LABELS})
     of_words = table.column("dictionary").cast(pa.string())
     plain = table.set_column(table.column_names.index("dictionary"), "dictionary", of_words)
-    expected = [
-        {kind + name[1:]: value for kind, (_, rows) in COLUMNS.items() for name, value in rows[r].items()}
-        for r in range(4)
-    ]
+    known = [(kind, rows) for kind, (_, rows) in COLUMNS.items()]
+    expected = [{kind + name[1:]: v for kind, rows in known for name, v in rows[r].items()} for r in range(4)]
     found = {form: written(tmp_path, form, plain if form in ("csv", "tsv") else table) for form in FORMS}
     read_first = {form: read(path) for form, path in found.items()}
     rows = read_first["csv"][0]
@@ -108,55 +100,44 @@ def test_columns_make_the_same_features_in_every_form(tmp_path):
                 assert read(path, recipe)[0] == rows, (form, other)
 
 
-@pytest.mark.parametrize("spelled", [("true", "false"), ("True", "False"), ("TRUE", "FALSE"), ("1", "0")])
-def test_booleans_are_numbers_however_they_are_spelled(spelled, tmp_path):
-    yes, no = spelled
-    text = f"x,label\n{yes},{no}\n{no},{yes}\n,{yes}\n"
-    known = pa.table({"x": [True, False, None], "label": [False, True, True]})
-    arrow_rows, arrow_recipe, _ = read(written(tmp_path, "parquet", known))
-    rows, recipe, _ = read(written(tmp_path, "csv", text))
-    assert rows == arrow_rows and names_in(rows) == [{"x": 1.0}, {}, {}]
-    assert [label for label, _ in rows] == [0.0, 1.0, 1.0]
-    for path, before in ((tmp_path / "t.csv", arrow_recipe), (tmp_path / "t.parquet", recipe)):
-        assert read(path, before)[0] == rows
+WORDS = {"x": ["true", "maybe", "false"], "label": ["true", "no", "true"]}, ["true", "no", "true"]
+OF_WORDS = [{"x=true": 1.0}, {"x=maybe": 1.0}, {"x=false": 1.0}]
+ZIPS = {"zip": [10115, 0, None], "label": [1, 0, 1]}, [1.0, 0.0, 1.0]
+LISTS = [[3, 0, 250], [1], None], [[3.0, 0.0, 250.0], [1.0], None], [[True, False], [], None]
+ALIKE = {  # name -> (csv or None, columns, labels, options, the features)
+    **{f"{yes} and {no}": (f"x,label\n{yes},{no}\n{no},{yes}\n,{yes}\n",
+                           {"x": [True, False, None], "label": [False, True, True]}, [0.0, 1.0, 1.0], {},
+                           [{"x": 1.0}, {}, {}])
+       for yes, no in (("true", "false"), ("True", "False"), ("TRUE", "FALSE"), ("1", "0"))},
+    "booleans among words": ("x,label\ntrue,true\nmaybe,no\nfalse,true\n", *WORDS, {}, OF_WORDS),
+    "and in a column that is named": (None, *WORDS, {"categorical": "x,label"}, OF_WORDS),
+    "whole numbers where they are named": (None, *ZIPS, {"categorical": "auto,zip"},
+                                           [{"zip=10115": 1.0}, {"zip=0": 1.0}, {}]),
+    # embeddings and pixels, whatever their type; categories where the column is named
+    **{f"lists {k}": (None, {"v": cells, "label": [1, 0, 1]}, [1.0, 0.0, 1.0], {},
+                      [{f"v[{j}]": float(v) for j, v in enumerate(own or ()) if v} for own in cells])
+       for k, cells in enumerate(LISTS)},
+    "columns that are empty": (None, {"x": [None] * 3, "label": [1, 0, 1]}, [1.0, 0.0, 1.0], {}, [{}, {}, {}]),
+    "lists where they are named": (None, {"v": LISTS[0], "label": [1, 0, 1]}, [1.0, 0.0, 1.0], {"categorical": "v"},
+                                   [{"v=3": 1.0, "v=0": 1.0, "v=250": 1.0}, {"v=1": 1.0}, {}]),
+}  # fmt: skip
 
 
-def test_booleans_among_words_are_words(tmp_path):
-    text = "x,label\ntrue,true\nmaybe,no\nfalse,true\n"
-    rows, _, _ = read(written(tmp_path, "csv", text))
-    same = pa.table({"x": ["true", "maybe", "false"], "label": ["true", "no", "true"]})
-    assert rows == read(written(tmp_path, "parquet", same))[0]
-    assert rows[0][0] == "true" and names_in(rows)[0] == {"x=true": 1.0}
-    # and a column that is named
-    rows, _, _ = read(tmp_path / "t.csv", categorical="x,label")
-    assert names_in(rows)[2] == {"x=false": 1.0}
-
-
-@pytest.mark.parametrize(
-    "cells", [[[3, 0, 250], [1], None], [[3.0, 0.0, 250.0], [1.0], None], [[True, False], [], None]]
-)
-def test_lists_of_numbers_are_numbers(cells, tmp_path):
-    """Embeddings and pixels, whatever their type; categories where the column is named."""
-    table = pa.table({"v": cells, "label": [1, 0, 1]})
-    expected = [{f"v[{k}]": float(v) for k, v in enumerate(own or ()) if v} for own in cells]
-    for form in ("parquet", "arrow"):
-        rows, recipe, _ = read(written(tmp_path, form, table))
-        assert names_in(rows) == expected
-        assert read(tmp_path / f"t.{form}", recipe)[0] == rows
-    with pytest.raises(InputError, match="the column v had lists or maps in the rows before, which text has not"):
-        read(written(tmp_path, "csv", "v,label\n[1],1\n"), recipe)
-    if cells[0][2:] and isinstance(cells[0][0], int):
-        rows, _, _ = read(tmp_path / "t.parquet", categorical="v")
-        assert names_in(rows) == [{"v=3": 1.0, "v=0": 1.0, "v=250": 1.0}, {"v=1": 1.0}, {}]
-
-
-def test_whole_numbers_are_categories_where_they_are_named(tmp_path):
-    table = pa.table({"zip": [10115, 0, None], "label": [1, 0, 1]})
-    for form in FORMS:
-        rows, recipe, _ = read(written(tmp_path, form, table), categorical="auto,zip")
-        assert names_in(rows) == [{"zip=10115": 1.0}, {"zip=0": 1.0}, {}]
+@pytest.mark.parametrize("name", ALIKE)
+def test_a_column_is_the_same_in_every_form(name, tmp_path):
+    """And by what was decided of another one."""
+    text, columns, labels, options, expected = ALIKE[name]
+    forms = ("parquet", "arrow") if name.startswith("lists") else FORMS if text is None else ("csv", "parquet", "arrow")
+    paths = [written(tmp_path, form, (form == "csv" and text) or pa.table(columns)) for form in (*forms, "arrows")]
+    for path in paths:
+        rows, recipe, _ = read(path, **options)
+        assert names_in(rows) == expected and [label for label, _ in rows] == labels
+        for other in paths:
+            if {path.suffix, other.suffix} != {".csv", ".tsv"}:
+                assert read(other, recipe)[0] == rows
+    if "zip" in columns:
         later = written(tmp_path, "parquet", pa.table({"zip": ["10115", "0", None]}), "later")
-        assert names_in(read(later, recipe)[0]) == names_in(rows)
+        assert names_in(read(later, recipe)[0]) == expected
 
 
 WHEN = datetime.datetime(2020, 1, 2)
@@ -189,6 +170,8 @@ def test_dates_are_years_months_weekdays_and_hours(tmp_path):
         path = written(tmp_path, form, table.append_column("day.month", table["label"]))
         with pytest.raises(InputError, match=r"the column day\.month is named as what is made of the column day"):
             read(path)
+        with pytest.raises(InputError, match="no column is left to make features of"):
+            read(written(tmp_path, form, table.select(["label"])))
 
 
 @pytest.mark.parametrize(
@@ -226,6 +209,9 @@ def test_later_files_have_the_kinds_of_the_first(first, later, kinds, tmp_path):
         sentence = f"the column x is of the type {kinds[0]}, and had {kinds[1]} in the rows before; write it as those"
         with pytest.raises(InputError, match=sentence):
             read(other, recipe)
+    if kinds[1] == "lists or maps":
+        with pytest.raises(InputError, match="the column x had lists or maps in the rows before, which text has not"):
+            read(written(tmp_path, "csv", "x,label\n[1],1\n"), recipe)
     label = written(tmp_path, "parquet", pa.table({"x": first, "label": ["a", "b"]}), "label")
     with pytest.raises(InputError, match="the column label is of the type string; they were numbers in the rows"):
         read(label, recipe)
@@ -272,7 +258,7 @@ def test_quotes_change_no_meaning(tmp_path):
     assert notes == {what: (2, 2, "'NA'")}
 
 
-def test_what_was_decided_is_said(tmp_path, capsys):
+def test_what_was_decided_is_said(tmp_path, succeeds):
     text = "id,at,c,label\n" + "".join(f"{k},day {k},{'ab'[k % 2]},{k % 2}\n" for k in range(40))
     table = csv.read_csv(written(tmp_path, "csv", text))
     for path in (tmp_path / "t.csv", written(tmp_path, "parquet", table)):
@@ -282,35 +268,32 @@ def test_what_was_decided_is_said(tmp_path, capsys):
         assert "(at: 40 values in 40 rows), of which nothing is learned for other rows; leave it out by" in remark
         for settled_at in ({"ignore": "at"}, {"categorical": "at,c"}):
             assert said_of_columns(read(path, **settled_at)[1])[1] == []
-    code, out, err = run_in_process(capsys, split, tmp_path / "t.csv", tmp_path / "s.h5")
-    assert code == 0 and "columns: 1 of numbers (id)" in err and "leave it out by --ignore at?" in " ".join(out.split())
-    code, _, err = run_in_process(capsys, split, tmp_path / "t.csv", tmp_path / "s.h5", "--overwrite", "--quiet")
-    assert code == 0 and "columns:" not in err
+    _, out, err = succeeds("split", tmp_path / "t.csv", tmp_path / "s.h5")
+    assert "columns: 1 of numbers (id)" in err and "leave it out by --ignore at?" in " ".join(out.split())
+    assert "columns:" not in succeeds("split", tmp_path / "t.csv", tmp_path / "s.h5", "--overwrite", "--quiet").err
 
 
-def test_a_model_of_one_form_predicts_the_others(tmp_path, capsys, succeeds):
+def test_a_model_of_one_form_predicts_the_others(tmp_path, succeeds):
     random = np.random.default_rng(0)
     on, size = random.random(60) < 0.5, np.round(random.normal(size=60), 2)
     table = pa.table({"on": on, "size": size, "zip": random.integers(0, 3, 60), "label": on ^ (size > 1)})
     paths = [written(tmp_path, form, table) for form in FORMS]
     for path in paths[::2]:
         made = tmp_path / "s.h5", tmp_path / "m.h5"
-        succeeds(split, path, made[0], "--categorical", "auto,zip", "--overwrite")
-        succeeds(train, *made, "--overwrite")
+        succeeds("split", path, made[0], "--categorical", "auto,zip", "--overwrite")
+        succeeds("train", *made, "--overwrite")
         scores = []
         for other in paths:
             form = other.suffix[1:]
-            known = ("--format", form) if form == "tsv" else ("--format", "csv") if path.suffix == ".tsv" else ()
-            known = known if form in ("csv", "tsv") else ()
-            code, out, err = run_in_process(capsys, predict, made[1], other, "--scores", *known)
-            assert code == 0 and "warning" not in err, err
+            known = ("--format", form) if "tsv" in (form, path.suffix[1:]) and form in ("csv", "tsv") else ()
+            _, out, err = succeeds("predict", made[1], other, "--scores", *known)
+            assert "warning" not in err
             scores.append(out)
         assert len(set(scores)) == 1
 
 
 def test_what_polars_writes_is_the_same_table(tmp_path):
     """csv, Parquet and Arrow files of polars: views of strings, categories, compressed or not."""
-    pl = pytest.importorskip("polars")
     columns = {"on": [True, False, None, True], "n": [7, 0, None, -(2**60)], "f": [0.1, 0.0, None, -2e-30]}
     columns |= {"s": ["a b", "", None, "grün"], "c": pl.Series(["a", "b", None, "a"], dtype=pl.Categorical)}
     frame = pl.DataFrame(columns | {"label": [1, 0, 1, 0]})
@@ -325,31 +308,3 @@ def test_what_polars_writes_is_the_same_table(tmp_path):
     assert names_in(rows) == [full, {"c=b": 1.0}, {}, {"on": 1.0, "n": -(2.0**60), "f": -2e-30, "s=grün": 1, "c=a": 1}]
     for path in paths:
         assert read(path)[0] == read(path, recipe)[0] == rows, path
-
-
-def fit_to(model, path) -> None:
-    with blocksvm.open_store(path) as store:
-        blocksvm.fit(store, bias=1).save(model)
-
-
-def test_parts_of_tables_in_memory_are_what_their_files_are(tmp_path):
-    table = pa.table({"n": [7.5, 0.0, None, -2.0], "c": ["a", "b", None, "a"], "label": [1, 0, 1, 0]})
-    parquet.write_table(table, tmp_path / "t.parquet")
-    found = []
-    for again in range(3):
-        given = str(tmp_path / "t.parquet"), (table.slice(k, 2) for k in (0, 2)), table.to_reader(1)
-        meta = blocksvm.write_store(given[again], tmp_path / "s.h5", overwrite=True)
-        fit_to(tmp_path / f"m{again}.h5", tmp_path / "s.h5")
-        given = str(tmp_path / "t.parquet"), (table.slice(k, 2) for k in (0, 2)), table.to_reader(1)
-        scores = blocksvm.predict_files(tmp_path / f"m{again}.h5", given[again], "scores").tolist()
-        found.append((meta["labels"], by_name(tmp_path / "s.h5"), scores))
-    assert found[1] == found[2] == found[0] and found[0][1][0] == (1.0, {"n": 7.5, "c=a": 1.0})
-    (tmp_path / "t.svm").write_text("1 1:1\n0 2:1\n")
-    blocksvm.write_store(tmp_path / "t.svm", tmp_path / "s.h5", overwrite=True)
-    fit_to(tmp_path / "text.h5", tmp_path / "s.h5")
-    with pytest.raises(InputError, match="text.h5: was trained on svmlight, and a table is to be predicted; give fil"):
-        blocksvm.predict_files(tmp_path / "text.h5", table)
-    with pytest.raises(InputError, match="the table:2: the value of n is not a finite number"):
-        blocksvm.write_store(pa.table({"n": [1.0, np.inf], "label": [1, 0]}), tmp_path / "s.h5", overwrite=True)
-    with pytest.raises(InputError, match="names of files are needed"):
-        blocksvm.write_store(np.eye(3), tmp_path / "s.h5", overwrite=True)

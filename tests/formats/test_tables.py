@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 import tarfile
 import warnings
@@ -12,26 +13,20 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from scipy import sparse
+from support import training_cases
 from support.cell_cases import parse, rows_of
 from support.paths import GOLDEN
 from support.stream_cases import SMALL_PIECES, learned
-from support.training_cases import run_in_process
 
 import blocksvm
-from blocksvm.base.errors import InputError, InputWarning
+from blocksvm import InputError, InputWarning, load_model, open_store
 from blocksvm.conversion.convert import SplitSettings, extend, split_rows
 from blocksvm.formats.format import ReaderOptions, parse_skipping
 from blocksvm.formats.text import text_source as text_module
 from blocksvm.formats.text.documents import DOCUMENTS
 from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
 from blocksvm.formats.text_tables import CSV, TSV
-from blocksvm.model.model_file import load_model
-from blocksvm.predict import main as predict
-from blocksvm.split import main as split_command
-from blocksvm.store.reader import open_store
 from blocksvm.store.recipe import Recipe
-from blocksvm.stream import main as stream
-from blocksvm.train import main as train
 
 
 def written(path, text):
@@ -39,10 +34,16 @@ def written(path, text):
     return path
 
 
-def said_by_split(capsys, path, *options):
-    """(exit status, what it says) of a split."""
-    code, out, err = run_in_process(capsys, split_command, path, path.parent / "s.h5", "--overwrite", *options)
-    return code, " ".join((out + err).split())
+@pytest.fixture
+def said_by_split(run_in_process):
+    """said_by_split(path, *options, code=0): what a split says that ends so."""
+
+    def run(path, *options, code=0) -> str:
+        ended = run_in_process("split", path, path.parent / "s.h5", "--overwrite", *options)
+        assert ended.code == code, ended.err
+        return " ".join((ended.out + ended.err).split())
+
+    return run
 
 
 def features_of(path) -> set[str]:
@@ -51,28 +52,26 @@ def features_of(path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_wide_tables_without_a_header_are_predicted_without_their_labels(tmp_path, capsys, succeeds):
+def test_wide_tables_without_a_header_are_predicted_without_their_labels(tmp_path, said_by_split, succeeds, refusal):
     random = np.random.default_rng(3)
     cells = random.integers(0, 2, (12, 40_000)).astype(str)
     labels = ["1", "0"] * 6
     whole = written(tmp_path / "t.csv", "".join(f"{y},{','.join(row)}\n" for y, row in zip(labels, cells, strict=True)))
     alone = written(tmp_path / "x.csv", "".join(f"{','.join(row)}\n" for row in cells))
     assert len(whole.read_bytes().partition(b"\n")[0]) > text_module.HEAD_BYTES
-    assert said_by_split(capsys, whole, "--label", "1")[0] == 0  # that there is no header is seen
-    succeeds(train, tmp_path / "s.h5", tmp_path / "m.h5")
-    assert run_in_process(capsys, predict, tmp_path / "m.h5", alone)[1].split() == labels
+    said_by_split(whole, "--label", "1")  # that there is no header is seen
+    succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5")
+    assert succeeds("predict", tmp_path / "m.h5", alone).out.split() == labels
     # a row of another width is none of these
     short = written(tmp_path / "short.csv", "1,2,3\n")
-    code, _, err = run_in_process(capsys, predict, tmp_path / "m.h5", short)
     sentence = f"{short}:1: the line has 3 cells, but the rows before, which have no header either, 40,001"
-    assert code == 2 and sentence in err
+    assert sentence in refusal("predict", tmp_path / "m.h5", short)
 
 
-def test_labels_and_ignored_columns_lie_anywhere_in_the_header(tmp_path, capsys):
+def test_labels_and_ignored_columns_lie_anywhere_in_the_header(tmp_path, said_by_split):
     names = [f"a_long_name_of_a_column_{k}" for k in range(4000)]
     text = ",".join([*names, "label", "id"]) + "\n" + "".join("1," * 4000 + f"{y},7\n" for y in (0, 1))
-    code, told = said_by_split(capsys, written(tmp_path / "t.csv", text), "--ignore", "id")
-    assert code == 0, told
+    said_by_split(written(tmp_path / "t.csv", text), "--ignore", "id")
     assert features_of(tmp_path / "s.h5") == set(names)
 
 
@@ -96,12 +95,10 @@ def test_the_kind_of_labels_is_that_of_all_first_rows(labels, expected):
      (["?", "?"], 2, "the label '?' may mean a missing one; leave it empty if so, or say --categorical auto,label"),
      (["1"] * 2500 + ["x"], 2502, "the label 'x' is not a finite number, as other labels are; mend it, leave it")],
 )  # fmt: skip
-def test_labels_of_two_kinds_are_asked_about(labels, line, sentence, tmp_path, capsys):
+def test_labels_of_two_kinds_are_asked_about(labels, line, sentence, tmp_path, said_by_split):
     path = written(tmp_path / "t.csv", "label,x\n" + "".join(f"{label},1\n" for label in labels))
-    code, told = said_by_split(capsys, path)
-    assert code == 2 and f"{path}:{line}: {sentence}" in told
-    code, told = said_by_split(capsys, path, "--categorical", "auto,label")
-    assert code == 0, told
+    assert f"{path}:{line}: {sentence}" in said_by_split(path, code=2)
+    said_by_split(path, "--categorical", "auto,label")
     with open_store(tmp_path / "s.h5") as store:
         assert {label for label, _ in store.meta.labels} == set(labels)
 
@@ -120,19 +117,18 @@ def test_labels_of_documents_are_those_of_the_first_lines(tmp_path):
 HASHES = ["8e123456", "68fd1e64", "a73ee510", "1e5", "80e26c9b"]
 
 
-def test_a_column_is_of_one_kind(tmp_path, capsys):
+def test_a_column_is_of_one_kind(tmp_path, said_by_split, succeeds):
     """Hashes that look like numbers are categories; a late cell that is no number is an error, or skipped."""
     lines = [f"{i % 2},{i % 7}.5,{HASHES[i % 5]}\n" for i in range(2100)]
     lines[2050] = f"0,1.5 kg,{HASHES[0]}\n"
     path = written(tmp_path / "t.csv", "label,size,hash\n" + "".join(lines))
-    code, told = said_by_split(capsys, path)
     wrong = "column size: '1.5 kg' is not a number; mend it, or name the column by --categorical auto,size"
-    assert code == 2 and f"{path}:2052: {wrong}" in told
-    assert said_by_split(capsys, path, "--categorical", "auto,size")[0] == 0
+    assert f"{path}:2052: {wrong}" in said_by_split(path, code=2)
+    said_by_split(path, "--categorical", "auto,size")
     assert features_of(tmp_path / "s.h5") >= {"size=1.5 kg", "size=0.5"}
     lines[2050] = f"0,,{HASHES[0]}\n"
     path = written(tmp_path / "t.csv", "label,size,hash\n" + "".join(lines))
-    assert said_by_split(capsys, path)[0] == 0
+    said_by_split(path)
     assert features_of(tmp_path / "s.h5") == {"size", *(f"hash={one}" for one in HASHES)}
     with open_store(tmp_path / "s.h5") as store:
         kinds = store.meta.recipe.options["kinds"]
@@ -148,59 +144,68 @@ def test_a_column_is_of_one_kind(tmp_path, capsys):
     written(path, "label,size,hash\n" + "".join(lines))
     model = tmp_path / "m.h5"
     note = "cells of the column hash that say na, n/a, nan or null, and were taken for missing: 1 (the first, 'NA', at "
-    code, out, err = run_in_process(capsys, stream, path, "--learner", "pa1", "--model", model, "--skip-bad")
-    assert code == 0 and "lines skipped: 1" in out and f"{note}{path}:2067)" in " ".join(out.split()), err
-    code, out, err = run_in_process(capsys, stream, more, "--from", model, "--json")
-    assert code == 0 and json.loads(out)["features"] == 6 and json.loads(out)["notes"] == [], err
+    out = succeeds("stream", path, "--learner", "pa1", "--model", model, "--skip-bad").out
+    assert "lines skipped: 1" in out and f"{note}{path}:2067)" in " ".join(out.split())
+    told = json.loads(succeeds("stream", more, "--from", model, "--json").out)
+    assert told["features"] == 6 and told["notes"] == []
 
 
-def test_a_column_may_be_empty_at_first(tmp_path, capsys):
+def test_a_column_may_be_empty_at_first(tmp_path, said_by_split):
     """It has numbers then; what is not one is an error."""
     lines = [f"{i % 2},1,\n" for i in range(2100)]
     path = written(tmp_path / "t.csv", "label,x,late\n" + "".join(lines) + "1,1,2.5\n")
-    assert said_by_split(capsys, path)[0] == 0 and features_of(tmp_path / "s.h5") == {"x", "late"}
+    assert said_by_split(path) and features_of(tmp_path / "s.h5") == {"x", "late"}
     written(path, path.read_text() + "1,1,red\n")
-    code, told = said_by_split(capsys, path)
-    assert code == 2 and f"{path}:2103: column late: 'red' is not a number; mend it, or name the column by" in told
+    wrong = f"{path}:2103: column late: 'red' is not a number; mend it, or name the column by"
+    assert wrong in said_by_split(path, code=2)
 
 
-def test_columns_that_look_like_numbers_are_told(tmp_path, capsys):
-    path = written(
-        tmp_path / "t.csv", "label,age,city\n" + "".join(f"{i % 2},{i},c{i}\n" for i in range(9)) + "1,?,c\n"
-    )
-    code, told = said_by_split(capsys, path)
-    assert code == 0 and "the column city" not in told
+def test_columns_that_look_like_numbers_are_told(tmp_path, said_by_split):
+    path = written(tmp_path / "t.csv", "label,age,city\n" + "".join(f"{i % 2},{i},c{i}\n" for i in range(9)) + "1,?,c")
+    told = said_by_split(path)
+    assert "the column city" not in told
     assert (
         "note: the column age was taken as categories, since 1 of its first 10 cells is no number (the first, '?', in "
         "line 11); if they are to be numbers, leave those empty or mend them" in told
     )
-    code, told = said_by_split(capsys, path, "--numeric", "age")
-    assert code == 2 and f"{path}:11: column age: '?' is not a number; mend it, or name the column by" in told
-    code, told = said_by_split(capsys, path, "--numeric", "age", "--categorical", "age")
-    assert code == 2 and "--numeric and --categorical both name the column age; leave one out" in told
-    code, told = said_by_split(capsys, path, "--numeric", "aeg")
-    assert code == 2 and "no column is called aeg, which --numeric names" in told
+    for options, sentence in (
+        ("age", f"{path}:11: column age: '?' is not a number; mend it, or name the column by"),
+        ("age --categorical age", "--numeric and --categorical both name the column age; leave one out"),
+        ("aeg", "no column is called aeg, which --numeric names"),
+    ):
+        assert sentence in said_by_split(path, "--numeric", *options.split(), code=2)
     path = written(tmp_path / "c.csv", 'label;size;t\n1;"1,5";a\n0;"-2,25";b\n0;1.000,5;b\n')
-    code, told = said_by_split(capsys, path, "--delimiter", "semicolon")
-    assert code == 0 and "(the first, '1,5', in line 2); if they are to be numbers, say --decimal ," in told
-    code, told = said_by_split(capsys, path, "--delimiter", ";", "--decimal", ",", "--numeric", "size")
-    assert code == 2 and f"{path}:4: column size: '1.000,5' is not a number; mend it" in told
+    told = said_by_split(path, "--delimiter", "semicolon")
+    assert "(the first, '1,5', in line 2); if they are to be numbers, say --decimal ," in told
+    told = said_by_split(path, "--delimiter", ";", "--decimal", ",", "--numeric", "size", code=2)
+    assert f"{path}:4: column size: '1.000,5' is not a number; mend it" in told
 
 
-def test_what_is_decided_depends_on_the_rows_alone(tmp_path, monkeypatch):
-    path = written(
-        tmp_path / "t.csv", "label,a,b\n" + "".join(f"{i % 2},{i},{i if i < 1500 else 'x'}\n" for i in range(3000))
-    )
+NUMBERS = np.random.default_rng(3).normal(size=(4000, 6)) * [1e-3, 1.0, 1e2, 1e4, 1e6, 3.0]
+SAME = {  # text, and how it is read
+    "csv": ("label,a,b\n" + "".join(f"{i % 2},{i},{i if i < 1500 else 'x'}\n" for i in range(3000)), {}),
+    "documents": ("".join(f"{['neg', 'pos'][i % 2]}\tw{i % 7} Not gööd w{i % 50}\n" for i in range(3000)),
+                  {"options": {"ngrams": "word:1-3,char:2-4,char_wb:1-5"}, "bits": 12, "normalize": "l2"}),
+    "svmlight": (training_cases.svmlight(sparse.csr_matrix(NUMBERS), np.arange(4000) % 2), {"scale": "deviation"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", SAME)
+def test_a_store_is_of_the_rows_alone_whatever_jobs_and_memory_read_them(form, tmp_path, monkeypatch):
+    """Of a table, what is decided, too."""
+    text, how = SAME[form]
+    path = written(tmp_path / "t", text)
     pieces, found = TextInputs.pieces, []
-    for k, (jobs, memory, piece) in enumerate(((1, 1 << 30, 1 << 20), (3, 64_000_000, 300))):
+    for k, (jobs, memory, piece) in enumerate(((1, 1 << 30, 1 << 20), (3, 64_000_000, 300), (2, 16_000_000, 2000))):
         monkeypatch.setattr(TextInputs, "pieces", lambda text, n, *more, p=piece, **own: pieces(text, p, *more, **own))
         for name in (str(path), "-"):
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
             store = tmp_path / f"{k}{len(name) > 1}.h5"
-            split_rows([name], store, SplitSettings(n_jobs=jobs, memory=memory, format="csv"))
+            split_rows([name], store, SplitSettings(n_jobs=jobs, memory=memory, format=form, **how))
             with open_store(store) as opened:
                 notes = [note.replace("standard input", str(path)) for note in opened.meta.notes]
-                found.append((opened.meta.fingerprint, repr(opened.meta.recipe), repr(notes)))
+                rows = [opened.read_rows(chunk).tobytes() for chunk in range(len(opened.chunks))]
+                found.append((opened.meta.fingerprint, repr(opened.meta.recipe), repr(notes), repr(rows)))
     assert len(set(found)) == 1
 
 
@@ -241,35 +246,36 @@ def test_separators_and_quotes():
         parse(b"label;;a\n1;;2\n", delimiter=";;")
 
 
-def test_other_rows_may_be_cut_otherwise(tmp_path, capsys, succeeds, refusal):
+def test_other_rows_may_be_cut_otherwise(tmp_path, said_by_split, succeeds, refusal):
     """The form of the lines and the label's name may be others when rows are predicted, the form also when appended."""
     path = written(tmp_path / "t.csv", "label,id,x,c\n1,9,2.5,r\n0,9,-1.5,g\n")
     store, model = tmp_path / "s.h5", tmp_path / "m.h5"
-    assert said_by_split(capsys, path, "--ignore", "id")[0] == 0
-    succeeds(train, store, model)
+    said_by_split(path, "--ignore", "id")
+    succeeds("train", store, model)
     other = written(tmp_path / "o.csv", "target;id;x;c\n1;when;2,5;r\n0;9;-1,5;g\n")
     form = ("--delimiter", ";", "--decimal", ",")
-    code, out, err = run_in_process(capsys, predict, model, other, *form, "--label", "target")
-    assert code == 0 and out.split() == ["1", "0"] and "accuracy 1.0" in err and "note" not in err
-    code, out, err = run_in_process(capsys, predict, model, other, *form, "--label", "typo")
-    assert code == 0 and "note: no row has a label in typo, which --label names" in err
+    _, out, err = succeeds("predict", model, other, *form, "--label", "target")
+    assert out.split() == ["1", "0"] and "accuracy 1.0" in err and "note" not in err
+    err = succeeds("predict", model, other, *form, "--label", "typo").err
+    assert "note: no row has a label in typo, which --label names" in err
     for setting in (("--label", "target"), ("--skip-bad",)):
-        code, _, err = run_in_process(capsys, predict, model, store, *setting)
-        assert code == 2 and f"{setting[0]}: " in err and "is a store, which was read already; leave it out" in err
+        told = refusal("predict", model, store, *setting)
+        assert f"{setting[0]}: " in told and "is a store, which was read already; leave it out" in told
     again = written(tmp_path / "a.csv", "label;x;c\n1;4,5;r\n")
-    succeeds(split_command, again, store, "--append", *form)
+    succeeds("split", again, store, "--append", *form)
     assert features_of(store) == {"x", "c=r", "c=g"}
-    assert "was split with --ignore id, but c is given now" in refusal(
-        split_command, again, store, "--append", "--ignore", "c"
-    )
+    told = refusal("split", again, store, "--append", "--ignore", "c")
+    assert "was split with --ignore id, but c is given now" in told
 
 
 RETURNS = " ... lines end in carriage returns alone; convert them, as tr '\\r' '\\n' does"
 LATIN = " ... is not UTF-8; convert it, as iconv -f latin1 -t utf-8 does"
 BIG = 2**53 + 1
 MERGED = f"{BIG} is a whole number beyond 2^53 that float64"
-
-
+LARGE = "the value of column a lies beyond float32"
+HEADER = "the line looks like a header, and documents have none; take it"
+SETS = ": the members of sets of labels must be all numbers or"
+ROW, HELD = b'{"text": "a", "label": 1}\n', "--format multilabel --holdout 0.5 {}/held.h5"
 WRONG = [  # name, text, options, what is said
     ("t.csv", "label" + ",x" * (1 << 21), "--memory 64MB", ": the first line is longer than 2,097,152 bytes; "),
     ("t.csv", f"label,{'x' * 140_000}\n1,2\n", "", ":1: a cell is longer than 131,072 characters; is this a table"),
@@ -282,19 +288,60 @@ WRONG = [  # name, text, options, what is said
     ("t.csv", f"label,x\n1,2\n{BIG},3\n", "", f":3: the label {MERGED}"),
     ("t.tsv", f"1\tsome text\n{BIG}\tmore\n", "--format documents", f":2: the label {MERGED}"),
     ("t.txt", f"1,2 1:3\n1,{BIG} 1:2\n", "--format multilabel", f":2: the label {MERGED}"),
+    ("t.txt", "1,2 1:1\n3 1:2\na,b 1:1\n", HELD, f":3{SETS}"),
+    ("t.txt", "a 1:1\n" * 500 + "1 1:2\n", HELD, f":501{SETS}"),
+    ("t.csv", b"label,a\n1\n", "", ":2: the line has 1 cells, the header 2"),
+    ("t.csv", b"label,a\n1,2\n\n1,2,3\n", "", ":4: the line has more cells than the header 2"),
+    ("t.csv", b'label,a\n1,"x\n', "", ":2: column a: the quotes do not end on this line"),
+    ("t.csv", b"label,a\n1,1e999\n", "", f":2: {LARGE}"),
+    (
+        "t.csv",
+        b"label,a\n1,1e39\n",
+        "",
+        f":2: {LARGE}; use --dtype float64 or scale the feature, or name the column by",
+    ),
+    ("t.csv", b"label,a\n1,2\nx,2\n", "", ":3: the label 'x' is not a finite number, as other labels are; mend it, or"),
+    ("t.csv", b"y,a\n1,2\n", "", ":1: no column is called label; name that of the labels by --label, or the file has"),
+    ("t.csv", b"label,a,a\n1,2,3\n", "", ":1: the column a is there twice"),
+    ("t.csv", b"label,\xff\n1,2\n", "", ":1: the line is not UTF-8"),
+    ("t.csv", b"", "", ": no rows found; expected lines of cells between commas"),
+    ("t.csv", b"label,a\n", "", ": no rows found"),
+    ("t.csv", b"text,label\nab,1\n\xff,2\n", "--text text", ":3: ... not UTF-8"),
+    (
+        "t.csv",
+        b'text,label\n"a\nb",1\nc,0\n"open,1\nx,1\n',
+        "--text text",
+        ":5: the quotes that begin on this line do not",
+    ),
+    ("t.csv", b'text,label\n"a\nb",1\nc,0\nd,0,9\n', "--text text", ":5: the line has more"),
+    ("d.tsv", "Label\tText\nspam\twin\nham\tsee you\n", "--format documents", f":1: {HEADER}"),
+    ("d.tsv", "kind\ttext\n1\ta\n0\tb\n", "--format documents", f":1: {HEADER}"),
+    ("d.tsv", "pos\ta\n" * 300 + "no tab\n", "--format documents", ":301: the line has no tab"),
+    ("f.txt", b"__label__a x\n__label__b \xff\n", "", ":2: ... not UTF-8"),
+    ("f.txt", b"__label__a x\n" * 2500 + b"__label__a __label__b y\n", "", ":2501: ... --label-sets yes"),
+    ("j.jsonl", ROW + b'\n{"text": "b", "label": 1\n', "", ":3: ... is not a JSON object"),
+    ("j.jsonl", ROW + b"[1]\n", "", ":2: ... is a JSON list, and an object is needed"),
+    ("j.jsonl", ROW + b'{"label": 1}\n', "", ":2: ... no text under the key text"),
+    ("j.jsonl", ROW + b'{"text": 7, "label": 1}\n', "", ":2: ... key text has a number, not a string"),
+    ("j.jsonl", ROW + b'{"text": "b", "label": "x"}\n', "", ":2: ... label has a string, not a double"),
+    ("j.jsonl", ROW[:-1] + b'{"text": "b", "label": 1}\n', "", ":1: ... is not a JSON object"),
+    ("j.jsonl", b'{"text": "a", "text": "b"}\n', "", ":1: ... keys there twice"),
+    ("j.jsonl", ROW + b'{"text": "\xff", "label": 1}\n', "", ":2: ... not UTF-8"),
+    ("j.jsonl", b'{"text": "a", "label": 9007199254740993}\n', "", ":1: ... write labels as strings"),
+    ("j.jsonl", b'{"text": ' + b"[" * 3000 + b"]" * 3000 + b"}\n", "", ":1: ... is not a JSON object"),
 ]
 
 
 @pytest.mark.parametrize("case", WRONG, ids=lambda case: f"{case[0]} {case[3][:20]}")
-def test_what_is_wrong_is_told_in_its_line(case, tmp_path, capsys):
+def test_what_is_wrong_is_told_in_its_line(case, tmp_path, said_by_split):
     name, text, options, says = case
-    path = written(tmp_path / name, text)
-    code, told = said_by_split(capsys, path, *options.split())
-    assert code == 2 and all(part in told for part in f"{path}{says}".split(" ... "))
-    assert not (tmp_path / "s.h5").exists()
+    path, options = written(tmp_path / name, text), options.format(tmp_path).split()
+    told = said_by_split(path, *options, code=2)
+    assert all(part in told for part in f"{path}{says}".split(" ... "))
+    assert os.listdir(tmp_path) == [name]
     if MERGED in says:  # what float64 holds is taken, and so is what is no whole number
         for other in (str(2**60), "9.007199254740993e15"):
-            assert said_by_split(capsys, written(path, text.replace(str(BIG), other)), *options.split())[0] == 0
+            said_by_split(written(path, text.replace(str(BIG), other)), *options)
 
 
 def test_text_that_is_not_utf8_is_found_in_any_piece():
@@ -307,7 +354,7 @@ def test_text_that_is_not_utf8_is_found_in_any_piece():
         assert text_module.not_utf8(np.frombuffer(data, np.uint8)) == place
 
 
-def test_archives_are_named(tmp_path, capsys):
+def test_archives_are_named(tmp_path, said_by_split):
     with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
         archive.writestr("t.csv", "label,x\n1,2\n")
     for mode, name in (("w", "t.tar"), ("w:gz", "t.csv.gz")):
@@ -320,8 +367,7 @@ def test_archives_are_named(tmp_path, capsys):
         ("t.csv.gz", "is a tar archive; unpack it"),
         ("t.lz4", "is lz4-compressed, which is not read; unpack it into a pipe, as lz4 -dc"),
     ):
-        code, told = said_by_split(capsys, tmp_path / name)
-        assert code == 2 and f"{tmp_path / name}: {sentence}" in told
+        assert f"{tmp_path / name}: {sentence}" in said_by_split(tmp_path / name, code=2)
 
 
 def test_labels_as_words_stay_apart(tmp_path):
@@ -360,15 +406,6 @@ def test_skipped_rows_with_line_breaks_are_skipped_whole(tmp_path):
     assert sum(map(len, parse_skipping(reader, TextPiece(source, text, len(text), None)))) == 200
 
 
-def test_labels_of_two_kinds_have_their_place(tmp_path):
-    for text, line in (("1,2 1:1\n3 1:2\na,b 1:1\n", 3), ("a 1:1\n" * 500 + "1 1:2\n", 501)):
-        path = written(tmp_path / "t.txt", text)
-        with pytest.raises(InputError, match=rf"{path}:{line}: the members of sets of labels must be all numbers or"):
-            split_rows(
-                [str(path)], tmp_path / "s.h5", SplitSettings(format="multilabel", holdout=0.5), tmp_path / "h.h5"
-            )
-
-
 def test_matrices_of_which_a_model_knows_no_feature():
     loaded = load_model(GOLDEN / "words-model.h5")
     with pytest.warns(InputWarning, match="knows no feature of X, whose columns are feature ids from 0 to 2"):
@@ -379,10 +416,10 @@ def test_matrices_of_which_a_model_knows_no_feature():
         fitted.predict(sparse.csr_matrix(np.eye(2)))
 
 
-def test_groups_are_told(tmp_path, capsys):
+def test_groups_are_told(tmp_path, said_by_split, succeeds):
     path = written(tmp_path / "t.svm", "1 1:1 # q qid:9\n1 qid:3 1:1\n0 qid:4 1:2 # q\n")
     note = f"rows with a group (qid), which is not used: each row counts by itself: 2 (the first at {path}:2)"
-    assert note in said_by_split(capsys, path)[1]
-    code, out, _ = run_in_process(capsys, stream, path, "--learner", "pa1", "--json", "--passes", "2")
-    assert code == 0 and json.loads(out)["notes"] == [note]
-    assert "note" not in said_by_split(capsys, written(tmp_path / "u.svm", "1 1:1 # qid:9\n0 1:2\n"))[1]
+    assert note in said_by_split(path)
+    out = succeeds("stream", path, "--learner", "pa1", "--json", "--passes", "2").out
+    assert json.loads(out)["notes"] == [note]
+    assert "note" not in said_by_split(written(tmp_path / "u.svm", "1 1:1 # qid:9\n0 1:2\n"))

@@ -92,10 +92,8 @@ def test_texts(tmp_path):
     assert fitted.model.predict([]).tolist() == []
     for given in (texts, np.array(texts), table["body"], polars.Series(texts), pa.chunked_array([texts])):
         assert fitted.model.predict(given).tolist() == of_file.predict(given).tolist()
-    assert (
-        of_file.decision_function(texts).tolist()
-        == blocksvm.predict_files(of_file, tmp_path / "d.txt", "scores").tolist()
-    )
+    scores = blocksvm.predict_files(of_file, tmp_path / "d.txt", "scores")
+    assert of_file.decision_function(texts).tolist() == scores.tolist()
     # weights of rows: twice is a row that is there twice
     twice = blocksvm.fit(texts + texts[:9], labels + labels[:9], tol=1e-8)
     weighted = blocksvm.fit(texts, labels, sample_weight=np.where(np.arange(60) < 9, 2.0, 1.0), tol=1e-8)
@@ -111,21 +109,30 @@ def test_texts(tmp_path):
     assert blocksvm.load_model(tmp_path / "saved.h5").decision_function(texts).tolist() == values.tolist()
 
 
-def test_what_is_refused(tmp_path):
-    with pytest.raises(blocksvm.InputError, match="row 1: is int, and texts are strings"):
-        blocksvm.fit(["a", 5], [0, 1])
-    with pytest.raises(blocksvm.InputError, match="labels are all numbers, all strings, or all lists of strings"):
-        blocksvm.fit(["a", "b"], ["x", 1])
-    with pytest.raises(blocksvm.InputError, match="there are 2 texts and 3 labels"):
-        blocksvm.fit(["a", "b"], [0, 1, 1])
-    with pytest.raises(blocksvm.InputError, match="no column is called label; name that of the labels by label"):
-        blocksvm.fit(frame())
+def test_dates_are_taken_as_they_are(tmp_path):
     dates = frame().assign(day=pandas.Timestamp(2026, 1, 2))
-    fitted = blocksvm.fit(dates, label="y", temp=tmp_path)  # dates as they are
-    assert "day.month=1" in fitted.model.feature_names
-    times = frame().assign(took=datetime.timedelta(1))
-    with pytest.raises(blocksvm.InputError, match=r"the column took of the type .* leave it out by ignore"):
-        blocksvm.fit(times, label="y")
+    assert "day.month=1" in blocksvm.fit(dates, label="y", temp=tmp_path).model.feature_names
+
+
+def test_what_is_refused(tmp_path):
+    (tmp_path / "t.svm").write_text("1 1:1\n0 2:1\n")
+    blocksvm.write_store(tmp_path / "t.svm", tmp_path / "s.h5")
+    with blocksvm.open_store(tmp_path / "s.h5") as store:
+        blocksvm.fit(store).save(tmp_path / "m.h5")
     model = blocksvm.fit(frame(), label="y", text="body").model
-    with pytest.raises(blocksvm.InputError, match="the column body, which text names, is not there"):
-        model.predict(frame().drop(columns="body"))
+    infinite = pa.table({"n": [1.0, np.inf], "label": [1, 0]})
+    for call, sentence in (
+        (lambda: blocksvm.fit(["a", 5], [0, 1]), "row 1: is int, and texts are strings"),
+        (lambda: blocksvm.fit(["a", "b"], ["x", 1]), "labels are all numbers, all strings, or all lists of strings"),
+        (lambda: blocksvm.fit(["a", "b"], [0, 1, 1]), "there are 2 texts and 3 labels"),
+        (lambda: blocksvm.fit(frame()), "no column is called label; name that of the labels by label"),
+        (lambda: blocksvm.fit(frame().assign(took=datetime.timedelta(1)), label="y"),
+         r"the column took of the type .* leave it out by ignore"),
+        (lambda: model.predict(frame().drop(columns="body")), "the column body, which text names, is not there"),
+        (lambda: blocksvm.predict_files(tmp_path / "m.h5", frame()),
+         "m.h5: was trained on svmlight, and a table is to be predicted; give fil"),
+        (lambda: blocksvm.write_store(infinite, tmp_path / "t.h5"), "the table:2: the value of n is not a finite num"),
+        (lambda: blocksvm.write_store(np.eye(3), tmp_path / "t.h5"), "names of files are needed"),
+    ):  # fmt: skip
+        with pytest.raises(blocksvm.InputError, match=sentence):
+            call()

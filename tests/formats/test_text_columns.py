@@ -15,9 +15,6 @@ from support.stored_rows import in_source_order
 
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats import file_reader
-from blocksvm.predict import main as predict
-from blocksvm.split import main as split
-from blocksvm.train import main as train
 
 TITLES = ["Crème Brûlée", "a plain one", "", "DÉJÀ vu", "ﬁne e\u0301tude"]
 BODIES = ["Good good film, it WAS.", "bad; 'quite' \"bad\"", "so so, so", "été good", "x y zz"]
@@ -48,9 +45,8 @@ def files_of(folder) -> dict:
 
 def stored(folder, name: str, options: dict) -> tuple:
     """(the rows in their order, their labels, the recipe's options) of a file in a store."""
-    chosen = SplitSettings(
-        format="documents" if name == "d.txt" else "auto", options=NGRAMS | options, normalize="l2", overwrite=True
-    )
+    format_ = "documents" if name == "d.txt" else "auto"
+    chosen = SplitSettings(format=format_, options=NGRAMS | options, normalize="l2", overwrite=True)
     meta = split_rows([folder / name], folder / "s.h5", chosen)
     rows = in_source_order(folder / "s.h5")
     return [row[1:] for row in rows], [meta.labels[int(row[0])][0] for row in rows], meta.recipe.options
@@ -66,11 +62,11 @@ def test_all_forms_are_the_same_rows(tmp_path, succeeds):
     # a model of any of them reads all others: by what they look like, where a column of texts is named
     for trained in ("j.jsonl.gz", "t.parquet", "d.txt"):
         stored(tmp_path, trained, forms[trained])
-        succeeds(train, tmp_path / "s.h5", tmp_path / "m.h5", "--overwrite", "-C", "100")
+        succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5", "--overwrite", "-C", "100")
         for name, options in files_of(tmp_path).items():
             options |= {"format": "documents"} if name == "d.txt" else {}
             named = [word for key, value in options.items() for word in (f"--{key}", value)]
-            told = succeeds(predict, tmp_path / "m.h5", tmp_path / name, *named)
+            told = succeeds("predict", tmp_path / "m.h5", tmp_path / name, *named)
             assert told.out.split() == LABELS and "accuracy 1.0000" in told.err, (trained, name)
 
 
@@ -82,38 +78,30 @@ def test_case_and_accents_are_those_of_scikit_learn(case, accents, tmp_path):
     chosen = {"ngrams": "word:1-2", "case": case, "accents": accents, "text": "text"}
     split_rows([tmp_path / "p.parquet"], tmp_path / "s.h5", SplitSettings(options=chosen))
     rows = in_source_order(tmp_path / "s.h5")
-    theirs = CountVectorizer(
-        ngram_range=(1, 2), lowercase=case == "lower", strip_accents="unicode" if accents == "strip" else None
-    )
+    stripped = "unicode" if accents == "strip" else None
+    theirs = CountVectorizer(ngram_range=(1, 2), lowercase=case == "lower", strip_accents=stripped)
     counts = theirs.fit_transform(plain)
     assert len({id_ for row in rows for id_ in row[1]}) == counts.shape[1]
     assert [sorted(row[2]) for row in rows] == [sorted(counts[k].data.tolist()) for k in range(len(plain))]
 
 
-def test_texts_of_csv_may_have_line_breaks(tmp_path, succeeds, refusal):
-    """In pieces of whatever size, as Python's csv module reads them; what is left open is told with its line."""
+def test_texts_of_csv_may_have_line_breaks(tmp_path, succeeds):
+    """In pieces of whatever size, as Python's csv module reads them."""
     texts = [f'one\n"two" {k}\n\nthree, {k % 5}' if k % 3 else f"plain {k % 7}" for k in range(3000)]
     with open(tmp_path / "t.csv", "w", newline="") as file:
         csv.writer(file).writerows([("id", "text", "label"), *((k, text, k % 2) for k, text in enumerate(texts))])
-    pyarrow.parquet.write_table(
-        pa.table({"text": texts, "label": [k % 2 for k in range(3000)]}), tmp_path / "t.parquet"
-    )
+    table = pa.table({"text": texts, "label": [k % 2 for k in range(3000)]})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
     rows = {}
     for name in ("t.csv", "t.parquet"):
         options = {"text": "text", "ngrams": "char:1-3"}
         split_rows([tmp_path / name], tmp_path / f"{name}.h5", SplitSettings(options=options, memory=30_000_000))
         rows[name] = in_source_order(tmp_path / f"{name}.h5")
     assert rows["t.csv"] == rows["t.parquet"]
-    succeeds(train, tmp_path / "t.csv.h5", tmp_path / "m.h5", "--max-outer", "1", "--tol", "1")
-    succeeds(predict, tmp_path / "m.h5", tmp_path / "t.csv", f"{tmp_path}/out/", "--keep", "id,text")
+    succeeds("train", tmp_path / "t.csv.h5", tmp_path / "m.h5", "--max-outer", "1", "--tol", "1")
+    succeeds("predict", tmp_path / "m.h5", tmp_path / "t.csv", f"{tmp_path}/out/", "--keep", "id,text")
     with open(tmp_path / "out" / "t.csv", newline="") as file:
         assert [(row["id"], row["text"]) for row in csv.DictReader(file)] == [(str(k), t) for k, t in enumerate(texts)]
-    for line, what in (
-        ('"open,1\nx,1\n', "the quotes that begin on this line do not"),
-        ("d,0,9\n", "the line has more"),
-    ):
-        (tmp_path / "bad.csv").write_text(f'text,label\n"a\nb",1\nc,0\n{line}')
-        assert f"bad.csv:5: {what}" in refusal(split, tmp_path / "bad.csv", tmp_path / "b.h5", "--text", "text")
 
 
 def test_folders_are_classes(tmp_path, succeeds, refusal, monkeypatch):
@@ -122,10 +110,9 @@ def test_folders_are_classes(tmp_path, succeeds, refusal, monkeypatch):
         (tmp_path / "c" / label).mkdir(parents=True, exist_ok=True)
         (tmp_path / "c" / label / f"{k}.txt").write_bytes(text.encode("latin1"))
     (tmp_path / "c" / "good" / ".hidden").write_bytes(b"\xff")
-    assert "c/good/3.txt: the text is not utf-8" in refusal(
-        split, tmp_path / "c", tmp_path / "s.h5", "--format", "folders"
-    )
-    assert "say --format folders" in refusal(split, tmp_path / "c", tmp_path / "s.h5")
+    given = "split", tmp_path / "c", tmp_path / "s.h5"
+    assert "c/good/3.txt: the text is not utf-8" in refusal(*given, "--format", "folders")
+    assert "say --format folders" in refusal(*given)
     (tmp_path / "d.txt").write_text("".join(f"{label}\t{text}\n" for label, _, text in rows))
     expected, labels, _ = stored(tmp_path, "d.txt", {})
     chosen = SplitSettings(format="folders", options=NGRAMS | {"encoding": "latin1"}, normalize="l2", overwrite=True)
@@ -136,9 +123,9 @@ def test_folders_are_classes(tmp_path, succeeds, refusal, monkeypatch):
     assert listed == [str(tmp_path / "c")]  # once, so that its rows, its size and its fingerprint are of the same files
     assert [row[1:] for row in in_source_order(tmp_path / "s.h5")] == expected
     assert [(label, n) for label, n in meta.labels] == [("bad", 2), ("good", 3)]
-    succeeds(train, tmp_path / "s.h5", tmp_path / "m.h5", "-C", "100")
+    succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5", "-C", "100")
     (tmp_path / "c" / "alone.txt").write_text("so so, so")
-    told = succeeds(predict, tmp_path / "m.h5", tmp_path / "c", "--format", "folders")
+    told = succeeds("predict", tmp_path / "m.h5", tmp_path / "c", "--format", "folders")
     assert told.out.split() == ["bad", *labels] and "5 of 5" in told.err
 
 
@@ -160,39 +147,11 @@ def test_sets_of_labels(tmp_path):
     for name in ("f.txt", "j.jsonl", "t.parquet"):
         options = {"text": "text"} if name == "t.parquet" else {}
         meta = split_rows([tmp_path / name], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True))
-        rows[name] = [
-            (None if np.isnan(row[0]) else meta.labels[int(row[0])][0], *row[1:])
-            for row in in_source_order(tmp_path / "s.h5")
-        ]
+        found = in_source_order(tmp_path / "s.h5")
+        rows[name] = [(None if np.isnan(y) else meta.labels[int(y)][0], *row) for y, *row in found]
     assert rows["j.jsonl"] == rows["t.parquet"] and [row[0] for row in rows["j.jsonl"]] == SETS
     assert [row[1:] for row in rows["f.txt"]] == [row[1:] for row in rows["j.jsonl"]]
     assert [row[0] for row in rows["f.txt"]] == [*SETS[:2], None, SETS[3]]  # as fastText has it, that has no label
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "where", "sentence"),
-    [
-        ("j.jsonl", b'{"text": "a", "label": 1}\n\n{"text": "b", "label": 1\n', 3, "is not a JSON object"),
-        ("j.jsonl", b'{"text": "a", "label": 1}\n[1]\n', 2, "is a JSON list, and an object is needed"),
-        ("j.jsonl", b'{"text": "a", "label": 1}\n{"label": 1}\n', 2, "no text under the key text"),
-        ("j.jsonl", b'{"text": "a", "label": 1}\n{"text": 7, "label": 1}\n', 2, "key text has a number, not a string"),
-        ("j.jsonl", b'{"text": "a", "label": 1}\n{"text": "b", "label": "x"}\n', 2, "label has a string, not a double"),
-        ("j.jsonl", b'{"text": "a", "label": 1}{"text": "b", "label": 1}\n', 1, "is not a JSON object"),
-        ("j.jsonl", b'{"text": "a", "text": "b"}\n', 1, "keys there twice"),
-        ("j.jsonl", b'{"text": "a", "label": 1}\n{"text": "\xff", "label": 1}\n', 2, "not UTF-8"),
-        ("j.jsonl", b'{"text": "a", "label": 9007199254740993}\n', 1, "write labels as strings"),
-        ("j.jsonl", b'{"text": ' + b"[" * 3000 + b"]" * 3000 + b"}\n", 1, "is not a JSON object"),
-        ("f.txt", b"__label__a x\n__label__b \xff\n", 2, "not UTF-8"),
-        ("f.txt", b"__label__a x\n" * 2500 + b"__label__a __label__b y\n", 2501, "--label-sets yes"),
-        ("t.csv", b"text,label\nab,1\n\xff,2\n", 3, "not UTF-8"),
-    ],
-)
-def test_faults_have_their_line(name, text, where, sentence, tmp_path, refusal):
-    path = tmp_path / name
-    path.write_bytes(text)
-    extra = ("--text", "text") if name == "t.csv" else ()
-    told = refusal(split, path, tmp_path / "s.h5", *extra)
-    assert f"{path}:{where}: " in told and sentence in told and not (tmp_path / "s.h5").exists()
 
 
 def test_bad_lines_are_skipped_counted_and_told(tmp_path, succeeds, refusal):
@@ -201,18 +160,17 @@ def test_bad_lines_are_skipped_counted_and_told(tmp_path, succeeds, refusal):
     lines = [*good[:90], *bad[:3], *good[90:], bad[3]]
     (tmp_path / "good.jsonl").write_text("\n".join(good))
     (tmp_path / "bad.jsonl").write_text("\n".join(lines))
-    assert f"{tmp_path}/bad.jsonl:91: " in refusal(split, tmp_path / "bad.jsonl", tmp_path / "b.h5")
-    told = succeeds(split, tmp_path / "bad.jsonl", tmp_path / "b.h5", "--skip-bad")
+    assert f"{tmp_path}/bad.jsonl:91: " in refusal("split", tmp_path / "bad.jsonl", tmp_path / "b.h5")
+    told = succeeds("split", tmp_path / "bad.jsonl", tmp_path / "b.h5", "--skip-bad")
     assert "malformed lines that were skipped: 4 (the first, the key text has a number" in told.err + told.out
-    succeeds(split, tmp_path / "good.jsonl", tmp_path / "g.h5")
+    succeeds("split", tmp_path / "good.jsonl", tmp_path / "g.h5")
     assert in_source_order(tmp_path / "b.h5") == in_source_order(tmp_path / "g.h5")
-    succeeds(train, tmp_path / "g.h5", tmp_path / "m.h5")
-    whole = succeeds(predict, tmp_path / "m.h5", tmp_path / "good.jsonl")
-    skipped = succeeds(predict, tmp_path / "m.h5", tmp_path / "bad.jsonl", "--skip-bad")
+    succeeds("train", tmp_path / "g.h5", tmp_path / "m.h5")
+    whole = succeeds("predict", tmp_path / "m.h5", tmp_path / "good.jsonl")
+    skipped = succeeds("predict", tmp_path / "m.h5", tmp_path / "bad.jsonl", "--skip-bad")
     assert skipped.out == whole.out and f"at {tmp_path}/bad.jsonl:91" in skipped.err.replace("\n", " ")
-    told = succeeds(
-        predict, tmp_path / "m.h5", tmp_path / "bad.jsonl", f"{tmp_path}/out/", "--skip-bad", "--keep", "text"
-    )
+    given = tmp_path / "m.h5", tmp_path / "bad.jsonl", f"{tmp_path}/out/"
+    succeeds("predict", *given, "--skip-bad", "--keep", "text")
     texts = [json.loads(line)["text"] for line in (tmp_path / "out" / "bad.jsonl").read_text().splitlines()]
     assert texts == [json.loads(line)["text"] for line in good]
 
@@ -225,4 +183,4 @@ def test_wrong_columns(tmp_path, refusal):
         (("--text", "y"), "is that of the labels"),
         (("--ngrams", "word:1"), "--ngrams: is of texts; name their columns by --text"),
     ]:
-        assert sentence in refusal(split, tmp_path / "t.parquet", tmp_path / "s.h5", "--label", "y", *options)
+        assert sentence in refusal("split", tmp_path / "t.parquet", tmp_path / "s.h5", "--label", "y", *options)

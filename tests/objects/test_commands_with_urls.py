@@ -17,8 +17,6 @@ from support.paths import ROOT
 from support.training_cases import make_store, random_rows, svmlight, train
 
 import blocksvm
-from blocksvm import predict, split
-from blocksvm import train as train_command
 from blocksvm.files.paths import location
 from blocksvm.model.model_file import load_model
 
@@ -74,19 +72,10 @@ def test_scores_beside_rows_are_objects(server, tmp_path, succeeds):
         blocksvm.fit(store).save(tmp_path / "m.h5")
     for root in (str(tmp_path), "s3://b"):
         inputs = [f"{root}/in/{name}" for name in ("a.jsonl", "b.parquet")]
-        command = (
-            tmp_path / "m.h5",
-            *inputs,
-            f"{root}/out/",
-            "--text",
-            "text",
-            "--keep",
-            "id",
-            "--select",
-            "label == y",
-        )
-        assert "70 of 140 rows in 2 files" in succeeds(predict.main, *command).out
-        assert "0 of 0 rows in 0 files" in succeeds(predict.main, *command).out
+        options = "--text", "text", "--keep", "id", "--select", "label == y"
+        command = tmp_path / "m.h5", *inputs, f"{root}/out/", *options
+        assert "70 of 140 rows in 2 files" in succeeds("predict", *command).out
+        assert "0 of 0 rows in 0 files" in succeeds("predict", *command).out
     for name in ("a.jsonl", "b.parquet"):
         assert server.objects.data[f"b/out/{name}"] == (tmp_path / "out" / name).read_bytes()
 
@@ -105,14 +94,14 @@ def test_outputs_and_inputs_are_objects(server, tmp_path, run_in_process, monkey
     stored = {}
     for root in (str(tmp_path), "s3://b"):
         rows, store, held = (f"{root}/{name}" for name in ("rows.svm", "s.h5", "held.h5"))
-        succeeds(split.main, rows, store, "--holdout", "0.2", held, "--quiet")
-        succeeds(split.main, f"{root}/more.svm", store, "--append", "--quiet")
-        assert run_in_process(split.main, rows, store).last_line.endswith("choose another name or add --overwrite")
+        succeeds("split", rows, store, "--holdout", "0.2", held, "--quiet")
+        succeeds("split", f"{root}/more.svm", store, "--append", "--quiet")
+        assert run_in_process("split", rows, store).last_line.endswith("choose another name or add --overwrite")
         options = ("--log", f"{root}/t.jsonl", "--checkpoint", f"{root}/c.h5", "--valid", held, "--memory", "3MB")
-        succeeds(train_command.main, store, f"{root}/m.h5", *options, "--max-outer", 2)
+        succeeds("train", store, f"{root}/m.h5", *options, "--max-outer", 2)
         # resumed, and its trace goes on
-        succeeds(train_command.main, store, f"{root}/m.h5", *options, "--resume", "--overwrite")
-        succeeds(predict.main, f"{root}/m.h5", rows, f"{root}/p.txt", "--scores")
+        succeeds("train", store, f"{root}/m.h5", *options, "--resume", "--overwrite")
+        succeeds("predict", f"{root}/m.h5", rows, f"{root}/p.txt", "--scores")
         names = ("s.h5", "held.h5", "m.h5", "t.jsonl", "p.txt")
         stored[root] = {name: location(f"{root}/{name}") for name in names}
     data = {name: server.objects.data[f"b/{name}"] for name in stored["s3://b"]}

@@ -23,9 +23,8 @@ def bucket():
     with pytest.MonkeyPatch.context() as patch:
         for name, value in names.items():
             patch.setenv(name, value)
-        boto3.client("s3", endpoint_url=names["AWS_ENDPOINT_URL"], region_name="us-east-1").create_bucket(
-            Bucket="bucket"
-        )
+        client = boto3.client("s3", endpoint_url=names["AWS_ENDPOINT_URL"], region_name="us-east-1")
+        client.create_bucket(Bucket="bucket")
         yield "s3://bucket"
     running.stop()
 

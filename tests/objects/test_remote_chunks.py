@@ -45,11 +45,8 @@ def test_whatever_is_foreseen_what_is_wanted_comes(server, budget, seed, connect
     server.faults += [Fault(draw.choice(("503", "drop", "cut")), at=draw.randint(1, 400)) for _ in range(40)]
 
     def block() -> list[int]:
-        return (
-            draw.sample(range(N), draw.randint(1, 6))
-            if draw.random() < 0.7
-            else list(range(k := draw.randrange(90), k + 9))
-        )
+        some, first = draw.sample(range(N), draw.randint(1, 6)), draw.randrange(90)
+        return some if draw.random() < 0.7 else list(range(first, first + 9))
 
     def work() -> None:
         order = [block() for _ in range(40)]

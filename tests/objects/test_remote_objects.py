@@ -9,17 +9,10 @@ from support.object_server import Fault
 
 from blocksvm.base.errors import InputError
 from blocksvm.cli.options import files_named
+from blocksvm.files import paths
 from blocksvm.files.input import open_input
 from blocksvm.files.output import JsonLines, written_whole
-from blocksvm.files.paths import (
-    ObjectUrl,
-    absolute_name,
-    arguments_without_secrets,
-    location,
-    one_run,
-    with_secrets,
-    without_secrets,
-)
+from blocksvm.files.paths import ObjectUrl, location, one_run
 from blocksvm.files.remote import RemoteObject
 
 DATA = bytes(range(251)) * 1000
@@ -27,6 +20,13 @@ OTHERWISE = (
     "its server cannot be reached, or refuses the request ({}); check the URL, the connection, and the settings in the "
     "environment"
 )
+
+
+def refused(call, *given) -> str:
+    """The sentence with which it refuses."""
+    with pytest.raises(InputError) as refusal:
+        call(*given)
+    return str(refusal.value)
 
 
 @pytest.fixture
@@ -64,16 +64,12 @@ def test_every_answer_is_of_one_state(server, remote):
     server.objects.put("data", DATA)
     sentence = f"{remote.url}: was replaced or changed while this run was reading it; run it again"
     for start in (0, len(DATA) - 5):
-        with pytest.raises(InputError) as refusal:
-            remote.read(start, start + 5)
-        assert str(refusal.value) == sentence
+        assert refused(remote.read, start, start + 5) == sentence
     server.etags = False
     remote = RemoteObject(server.url("data"), 64)
     remote.identity()
     server.objects.put("data", DATA + b"!")
-    with pytest.raises(InputError) as refusal:
-        remote.read(0, 5)
-    assert str(refusal.value) == sentence
+    assert refused(remote.read, 0, 5) == sentence
     assert server.seen[-1][-1] is None
 
 
@@ -86,9 +82,7 @@ def test_every_answer_is_of_one_state(server, remote):
 def test_what_does_not_pass_is_told_at_once(server, status, sentence):
     server.objects.put("data", DATA)
     server.faults.append(Fault(status, times=99))
-    with pytest.raises(InputError) as refusal:
-        RemoteObject(server.url("data"), 64).identity()
-    assert str(refusal.value) == f"{server.url('data')}: {sentence}"
+    assert refused(RemoteObject(server.url("data"), 64).identity) == f"{server.url('data')}: {sentence}"
     assert len(server.seen) == 1
 
 
@@ -131,9 +125,9 @@ def test_a_run_asks_once(server):
 def test_a_path_of_an_object():
     path = location("s3://bucket/folder/data.h5")
     assert isinstance(path, ObjectUrl)
-    assert (
-        f"{path}" == str(path.absolute()) == str(path.resolve()) == absolute_name(path) == "s3://bucket/folder/data.h5"
-    )
+    assert {f"{path}", str(path.absolute()), str(path.resolve()), paths.absolute_name(path)} == {
+        "s3://bucket/folder/data.h5"
+    }
     assert (path.name, path.suffix) == ("data.h5", ".h5")
     assert location(str(path)) == path == location(path)
     assert not isinstance(location("folder/data.h5"), ObjectUrl)
@@ -146,7 +140,7 @@ def test_a_path_of_an_object():
 def test_a_key_is_taken_character_by_character(server, key):
     path = location(f"s3://bucket/{key}")
     assert str(path) == str(pickle.loads(pickle.dumps(path))) == f"s3://bucket/{key}"
-    assert arguments_without_secrets([str(path)]) == [str(path)]
+    assert paths.arguments_without_secrets([str(path)]) == [str(path)]
     with written_whole(path, overwrite=False) as file:
         file.write(b"rows")
     assert list(server.objects.data) == [f"bucket/{key}"]
@@ -175,18 +169,15 @@ def test_a_key_that_obstore_cannot_name_is_refused(server, key):
 
 def test_a_bucket_and_a_pattern_are_not_objects(server):
     for url in ("s3://bucket", "s3://bucket/", server.url("")):
-        with pytest.raises(InputError) as refusal:
-            location(url).exists()
-        assert str(refusal.value) == f"{url}: names no object; give one with its key, as {url.rstrip('/')}/rows.svm"
+        names = f"{url}: names no object; give one with its key, as {url.rstrip('/')}/rows.svm"
+        assert refused(location(url).exists) == names
     with pytest.raises(InputError, match=r"^s3://bucket/\*.svm: no such object; patterns are for files of this"):
         files_named(["s3://bucket/*.svm"])
 
 
 def test_why_a_server_cannot_be_reached_is_told(server, monkeypatch):
     def refusal() -> str:
-        with pytest.raises(InputError) as told:
-            location("s3://bucket/rows.svm").exists()
-        return str(told.value)
+        return refused(location("s3://bucket/rows.svm").exists)
 
     endpoint = os.environ["AWS_ENDPOINT_URL"]
     with socket.socket() as taken:  # a port on which nobody listens
@@ -194,9 +185,7 @@ def test_why_a_server_cannot_be_reached_is_told(server, monkeypatch):
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{taken.getsockname()[1]}")
         assert refusal() == f"s3://bucket/rows.svm: {OTHERWISE.format('Connection refused')}"
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint.removeprefix("http://"))
-    assert refusal().startswith("AWS_ENDPOINT_URL=127.0.0.1:") and refusal().endswith(
-        "give it with http:// or https://"
-    )
+    assert refusal().startswith("AWS_ENDPOINT_URL=127.0.0.1:") and refusal().endswith("with http:// or https://")
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     monkeypatch.delenv("AWS_ALLOW_HTTP")
     assert "its server cannot be reached, or refuses the request (its endpoint has no TLS" in refusal()
@@ -207,18 +196,17 @@ def test_why_a_server_cannot_be_reached_is_told(server, monkeypatch):
 
 def test_secrets_of_a_url_are_not_in_its_name():
     url = "https://me:word@host/a/b.h5?signature=xyz#part"
-    assert str(location(url)) == without_secrets(url) == "https://host/a/b.h5"
+    assert str(location(url)) == paths.without_secrets(url) == "https://host/a/b.h5"
     assert location(url).name == "b.h5"
-    assert with_secrets("https://host/a/b.h5") == url
-    assert without_secrets("abfss://container@account.dfs.core.windows.net/x") == (
-        "abfss://container@account.dfs.core.windows.net/x"
-    )
+    assert paths.with_secrets("https://host/a/b.h5") == url
+    named = "abfss://container@account.dfs.core.windows.net/x"
+    assert paths.without_secrets(named) == named
     words = ["-C", "1", "https://host/b.h5?x=1", "--log=https://host/l?x=2", "https://host/b.h5?x=1", "a?b"]
-    assert arguments_without_secrets(words) == [
+    assert paths.arguments_without_secrets(words) == [
         "-C", "1", "https://host/b.h5", "--log=https://host/l", "https://host/b.h5", "a?b",
     ]  # fmt: skip
     with pytest.raises(InputError, match=r"^https://host/b.h5: is given twice with different queries"):
-        arguments_without_secrets(["https://host/b.h5?x=1", "https://host/b.h5?x=2"])
+        paths.arguments_without_secrets(["https://host/b.h5?x=1", "https://host/b.h5?x=2"])
 
 
 @pytest.mark.parametrize("size", [0, 1000, 20_000_000])

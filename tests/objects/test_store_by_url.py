@@ -8,12 +8,9 @@ import pytest
 from support.object_server import Fault
 from support.training_cases import make_store, random_rows, stop_after, train
 
-from blocksvm import cv, info, margin, predict, report
-from blocksvm import train as train_command
-from blocksvm.base.errors import InputError
+from blocksvm import InputError, iterate_blocks
 from blocksvm.files.paths import one_run
 from blocksvm.files.remote import CONNECTIONS
-from blocksvm.sources.source import iterate_blocks
 from blocksvm.store.reader import Store
 
 SETTINGS = {"block_chunks": 3, "max_outer": 4, "tol": 0.0, "seed": 4, "C": 5.0}
@@ -50,6 +47,10 @@ def test_blocks_are_those_of_the_file(url, server, store):
         remote.verify()
         assert remote.name == url
     assert server.objects.data.keys() == {"bucket/rows.h5"}  # nothing was written
+    server.objects.put("bucket/text", b"no HDF5 file at all")
+    for name, says in (("none.h5", "no such file; expected a blocksvm store"), ("text", "is not a blocksvm store")):
+        with pytest.raises(InputError, match=f"^s3://bucket/{name}: {says}"):
+            Store(f"s3://bucket/{name}")
 
 
 @pytest.mark.slow
@@ -122,42 +123,30 @@ def test_commands_take_urls(server, url, store, tmp_path, run_in_process, succee
     signed = f"{server.url('bucket/rows.h5')}?signature=very-secret"
     for name in (url, signed):
         model, trace = tmp_path / "m.h5", tmp_path / "t.jsonl"
-        run = run_in_process(train_command.main, name, model, "--log", trace, "--overwrite", "--max-outer", 3)
-        assert (run.code, run.err.count("secret")) == (0, 0)
-        said = run_in_process(predict.main, model, name, "--scores")
-        wanted = run_in_process(predict.main, model, store, "--scores")
-        assert (said.code, said.out) == (0, wanted.out)
-        succeeds(info.main, name, "--verify")
-        succeeds(cv.main, name, "--folds", 2, "-C", "0.1,1", "--quiet")
+        run = succeeds("train", name, model, "--log", trace, "--overwrite", "--max-outer", 3)
+        assert "secret" not in run.err
+        said, wanted = (succeeds("predict", model, one, "--scores").out for one in (name, store))
+        assert said == wanted
+        succeeds("info", name, "--verify")
+        succeeds("cv", name, "--folds", 2, "-C", "0.1,1", "--quiet")
         shown = name.partition("?")[0]
         for written in (model.read_bytes(), trace.read_bytes()):
             assert b"very-secret" not in written
             assert b"kept-secret" not in written
             assert shown.encode() in written
     assert any("very-secret" in path for _, path, *_ in server.seen)
-    outcome = run_in_process(margin.main, url, "--max-outer", 2)
+    outcome = run_in_process("margin", url, "--max-outer", 2)
     assert outcome.code in (0, 2)
-
-
-def test_refusals_of_commands(server, tmp_path, run_in_process):
-    server.objects.put("bucket/text", b"no HDF5 file at all")
-    for name, sentence in (
-        ("none.h5", "no such file; expected a blocksvm store"),
-        ("text", "is not a blocksvm store (not an HDF5 file); make one with blocksvm split"),
-    ):
-        run = run_in_process(train_command.main, f"s3://bucket/{name}", tmp_path / "m.h5")
-        assert (run.code, run.last_line) == (2, f"blocksvm train: error: s3://bucket/{name}: {sentence}")
-    assert not (tmp_path / "m.h5").exists()
 
 
 @pytest.mark.slow
 def test_requests_are_shown(server, url, tmp_path, succeeds):
     trace, model = tmp_path / "t.jsonl", tmp_path / "m.h5"
     options = ("--memory", "1MB", "--working-set", "none")
-    succeeds(train_command.main, url, model, "--log", trace, *options)
+    succeeds("train", url, model, "--log", trace, *options)
     outers = [event for event in map(json.loads, trace.read_text().splitlines()) if event["event"] == "outer"]
     told, made = sum(event["requests"] for event in outers), len(server.seen)
     assert told <= made <= told + CONNECTIONS + 30  # besides: opening, the features' ids, and what was foreseen in vain
     page = tmp_path / "r.html"
-    succeeds(report.main, trace, "-o", page)
+    succeeds("report", trace, "-o", page)
     assert ">requests<" in page.read_text()

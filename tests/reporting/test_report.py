@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 from support.training_cases import make_store, random_rows
 
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
+from blocksvm import InputError, fit
 from blocksvm.model.events import UNTRACED
-from blocksvm.report import main
 from blocksvm.reporting.figure import charts_of, spent
 from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import distinct_names, load_runs
@@ -68,10 +66,6 @@ class Parsed(HTMLParser):
         if tag not in self.VOID:
             self.open.append(tag)
 
-    def handle_startendtag(self, tag, attributes):
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value) for name, value in attributes]
-
     def handle_endtag(self, tag):
         assert self.open and self.open.pop() == tag, tag
 
@@ -82,13 +76,13 @@ class Parsed(HTMLParser):
 @pytest.mark.slow
 def test_a_page_shows_what_a_run_did(tmp_path, trace, events, succeeds, refusal):
     page = tmp_path / "report.html"
-    assert f"written to {page}" in succeeds(main, trace, "-o", page).out
+    assert f"written to {page}" in succeeds("report", trace, "-o", page).out
     parsed = Parsed(page.read_text())
     assert parsed.tags.count("table") == 1 and {"certified gap", "memory planned", "tol"} <= set(parsed.texts["th"])
     end = events[-1]
     assert f"{end['rel_gap']:.2e}" in parsed.texts["td"]
-    assert "exists already" in refusal(main, trace, "-o", page)
-    succeeds(main, trace, "-o", page, "--overwrite")
+    assert "exists already" in refusal("report", trace, "-o", page)
+    succeeds("report", trace, "-o", page, "--overwrite")
 
 
 def test_bytes_have_a_place_where_there_are_some(tmp_path, events):
@@ -160,7 +154,7 @@ def test_a_text_of_a_trace_stays_a_text(tmp_path, events):
 )  # fmt: skip
 def test_a_bad_line_is_named(tmp_path, events, refusal, line, words):
     path = written(tmp_path / "bad.jsonl", [*events[:2], line])
-    told = refusal(main, path, "-o", tmp_path / "page.html")
+    told = refusal("report", path, "-o", tmp_path / "page.html")
     assert f"{path}:3: " in told and words in told
     assert not (tmp_path / "page.html").exists()
 
@@ -177,10 +171,8 @@ def test_any_events_make_a_page(tmp_path):
     """Of iterations that tell next to nothing, of one alone, and of many."""
     few = [{"event": "start"},
            {"event": "outer", "outer": 1, "seconds": 0.0, "rel_gap": 0.0, "primal": -1.0, "dual": 0}]  # fmt: skip
-    many = [
-        {"event": "outer", "outer": k, "seconds": 1e-3 * k, "gap_estimate": 0.5 / k, "blocks": 3}
-        for k in range(1, 5000)
-    ]
+    outer = {"event": "outer", "blocks": 3}
+    many = [outer | {"outer": k, "seconds": 1e-3 * k, "gap_estimate": 0.5 / k} for k in range(1, 5000)]
     for name, told in (("few", few), ("many", many), ("end", [{"event": "end", "status": "x", "seconds": 1e300}])):
         text = page_of(load_runs([written(tmp_path / f"{name}.jsonl", [{"event": "start", "C": 1}, *told])]))
         Parsed(text)
@@ -208,10 +200,10 @@ def test_a_picture(tmp_path, events, kind, begins, refusal, succeeds):
     pictures = [tmp_path / f"{k}.{kind}" for k in range(2)]
     for picture in pictures:
         line = odd, written(tmp_path / "s.jsonl", STREAM), "--figure", picture
-        succeeds(main, *line)
+        succeeds("report", *line)
     assert pictures[0].read_bytes().startswith(begins) and len({one.read_bytes() for one in pictures}) == 1
-    assert "name a file that ends in .png, .svg, .pdf" in refusal(main, odd, "--figure", tmp_path / "runs.gif")
+    assert "name a file that ends in .png, .svg, .pdf" in refusal("report", odd, "--figure", tmp_path / "runs.gif")
 
 
 def test_what_was_not_asked_for(trace, refusal):
-    assert "nothing to make" in refusal(main, trace)
+    assert "nothing to make" in refusal("report", trace)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -20,13 +21,9 @@ from support.training_cases import looped, opened, rows_of_store, train
 from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, split_rows
 from blocksvm.conversion.feature_ids import gather_spans
-from blocksvm.info import main as info
 from blocksvm.model.solver_state import open_state
-from blocksvm.predict import main as predict
-from blocksvm.split import main
 from blocksvm.store.descriptions import as_json
 from blocksvm.store.reader import Store, open_store
-from blocksvm.train import main as train_command
 from blocksvm.training.checkpoint import save_result
 
 OPTIONS = {"overwrite": True, "n_jobs": 2}
@@ -54,10 +51,10 @@ def by_number(path) -> dict:
     return {row.source: row.triple() for row in read_with_h5py(path)[0]}
 
 
-def rows_of(lines, path) -> list:
-    """The rows of some lines, as a split of them alone has them in their order."""
-    split_rows([write(path.with_suffix(".svm"), lines)], path, SplitSettings(**OPTIONS))
-    return in_source_order(path)
+def split_of(folder: Path, lines, name="s", **settings) -> Path:
+    """A store of these lines."""
+    split_rows([write(folder / f"{name}.svm", lines)], folder / f"{name}.h5", SplitSettings(**OPTIONS, **settings))
+    return folder / f"{name}.h5"
 
 
 @pytest.mark.parametrize(
@@ -68,12 +65,8 @@ def test_rows_are_added(tmp_path, keep_order, chunk, ones):
     """ones: whether the values of the first rows and of those added are all 1."""
     first, second = text_of(90, 1, ones=ones[0]), text_of(40, 2, d=60, ones=ones[1])
     third = text_of(30, 3, d=80, ones=all(ones))
-    rows = rows_of(first + second + third, tmp_path / "all.h5")
-    store = tmp_path / "s.h5"
-    split_rows(
-        [write(tmp_path / "a.svm", first)], store,
-        SplitSettings(**OPTIONS, keep_order=keep_order, chunk_nonzeros=chunk, seed=4),
-    )  # fmt: skip
+    rows = in_source_order(split_of(tmp_path, first + second + third, "all"))
+    store = split_of(tmp_path, first, keep_order=keep_order, chunk_nonzeros=chunk, seed=4)
     ids_before = read_with_h5py(store)[1]
     meta = as_json(extend([write(tmp_path / "b.svm", second)], store)[0])
     assert by_number(store) == dict(enumerate(rows[:130]))
@@ -104,26 +97,20 @@ def test_rows_are_added(tmp_path, keep_order, chunk, ones):
 
 def test_weights_of_rows_that_had_none(tmp_path):
     first, second = text_of(40, 1), text_of(3, 2)
-    store = tmp_path / "s.h5"
-    split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=32))
+    store = split_of(tmp_path, first, chunk_nonzeros=32)
     weights = write(tmp_path / "w.txt", [b"2\n0.5\n1\n"])
     chosen = settings_of_store(store, {}, weights=weights)
     meta = as_json(extend([write(tmp_path / "b.svm", second)], store, chosen)[0])
     with open_store(store) as found:
         found.verify()
         rows = np.concatenate([found.read_rows(chunk) for chunk in range(len(found.chunks))])
-    assert dict(zip(rows["source"].tolist(), rows["weight"].tolist(), strict=True)) == dict.fromkeys(range(40), 1.0) | {
-        40: 2.0,
-        41: 0.5,
-        42: 1.0,
-    }
+    assert rows["weight"][np.argsort(rows["source"])].tolist() == [1.0] * 40 + [2.0, 0.5, 1.0]
     assert meta["total_weight"] == 40 + 3.5
 
 
 def test_labels_that_are_words_keep_their_rows(tmp_path):
     first, second = text_of(50, 1, labels=("m", "b")), text_of(20, 2, labels=("a", "n", "z"))
-    store, named = tmp_path / "s.h5", "svmlight-named"
-    split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, format=named, chunk_nonzeros=32))
+    store = split_of(tmp_path, first, format="svmlight-named", chunk_nonzeros=32)
     meta = as_json(extend([write(tmp_path / "b.svm", second)], store)[0])
     expected = {k: line.split()[0].decode() for k, line in enumerate(first + second)}
     with open_store(store) as found:
@@ -142,10 +129,7 @@ def test_labels_that_are_words_keep_their_rows(tmp_path):
 
 
 def test_min_count_is_of_the_new_features(tmp_path):
-    store = tmp_path / "s.h5"
-    split_rows(
-        [write(tmp_path / "a.svm", [b"1 1:1 2:1\n", b"-1 1:1 2:1 3:1\n"])], store, SplitSettings(**OPTIONS, min_count=2)
-    )
+    store = split_of(tmp_path, [b"1 1:1 2:1\n", b"-1 1:1 2:1 3:1\n"], min_count=2)
     extend([write(tmp_path / "b.svm", [b"1 1:1 3:1 5:1\n", b"1 3:1 6:1\n"])], store)
     assert by_number(store) == {
         0: (1.0, [1, 2], [1.0, 1.0]), 1: (-1.0, [1, 2], [1.0, 1.0]), 2: (1.0, [1, 3], [1.0, 1.0]), 3: (1.0, [3], [1.0]),
@@ -201,8 +185,7 @@ def start_of(store, warm_start, **chosen) -> dict:
 )
 def test_an_earlier_run_goes_on_with_the_rows_of_today(tmp_path, chosen, times):
     first, second = text_of(150, 11), text_of(60, 12, d=50)
-    store, model = tmp_path / "s.h5", tmp_path / "m.h5"
-    split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=64, dtype="float64"))
+    store, model = split_of(tmp_path, first, chunk_nonzeros=64, dtype="float64"), tmp_path / "m.h5"
     chosen = {"memory": 100_000, "tol": 1e-7, "max_outer": 3000} | chosen
     before = model_of(store, model, **chosen)
     alpha = alpha_by_number(store, before.result.alpha)
@@ -226,8 +209,7 @@ def test_an_earlier_run_goes_on_with_the_rows_of_today(tmp_path, chosen, times):
 def test_w_of_a_warm_start_is_that_of_alpha(tmp_path):
     """It is the model's own, and no reading is made for it."""
     first, second = text_of(150, 21), text_of(60, 22, d=50)
-    store, model = tmp_path / "s.h5", tmp_path / "m.h5"
-    split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=64, dtype="float64"))
+    store, model = split_of(tmp_path, first, chunk_nonzeros=64, dtype="float64"), tmp_path / "m.h5"
     chosen = {"memory": 100_000, "tol": 1e-6, "max_outer": 3000, "bias": 0.7}
     model_of(store, model, **chosen)
     extend([write(tmp_path / "b.svm", second)], store)
@@ -243,8 +225,7 @@ def test_w_of_a_warm_start_is_that_of_alpha(tmp_path):
 @pytest.mark.slow
 def test_many_classes_and_pegasos_go_on_too(tmp_path):
     first, second = text_of(150, 31, labels=("1", "2", "3")), text_of(40, 32, d=50, labels=("1", "2", "3"))
-    store, model = tmp_path / "s.h5", tmp_path / "m.h5"
-    split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS, chunk_nonzeros=64))
+    store, model = split_of(tmp_path, first, chunk_nonzeros=64), tmp_path / "m.h5"
     chosen = {"memory": 200_000, "tol": 1e-6, "max_outer": 3000}
     for more in ({}, {"multiclass": "crammer-singer"}):
         model_of(store, tmp_path / f"m{len(more)}.h5", **chosen, **more)
@@ -254,8 +235,7 @@ def test_many_classes_and_pegasos_go_on_too(tmp_path):
         cold = train(store, **chosen, **more)
         assert warm.result.status == "converged"
         assert warm.result.certificate.primal == pytest.approx(cold.result.certificate.primal, rel=2.1e-6)
-    binary, model = tmp_path / "b.h5", tmp_path / "p.h5"
-    split_rows([write(tmp_path / "a.svm", text_of(150, 33))], binary, SplitSettings(**OPTIONS, chunk_nonzeros=64))
+    binary, model = split_of(tmp_path, text_of(150, 33), "b", chunk_nonzeros=64), tmp_path / "p.h5"
     before = model_of(binary, model, solver="pegasos", max_outer=3, memory=200_000)
     extend([write(tmp_path / "b.svm", text_of(40, 34, d=50))], binary)
     seen = start_of(binary, model, solver="pegasos", memory=200_000)
@@ -284,20 +264,18 @@ REFUSED = [(["s.h5", "--append"], "give the text whose rows are added"),
            (["named.svm", "s.h5", "--append"], "named.svm:1")]  # fmt: skip
 
 
-def test_what_does_not_fit_changes_nothing(tmp_path, monkeypatch, run_in_process):
+def test_what_does_not_fit_changes_nothing(tmp_path, monkeypatch, refusal):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "b.svm", text_of(3, 2))
     write(tmp_path / "bad.svm", [b"1 1:1\n", b"1 2:x\n"])
     write(tmp_path / "empty.svm", [b"# nothing\n"])
     write(tmp_path / "named.svm", [b"yes 1:1\n"])
-    split_rows([write(tmp_path / "a.svm", text_of(5, 1))], "s.h5", SplitSettings(**OPTIONS))
+    split_of(tmp_path, text_of(5, 1))
     before = (tmp_path / "s.h5").read_bytes()
     names = sorted(os.listdir(tmp_path))
     for arguments, sentence in REFUSED:
-        ended = run_in_process(main, *arguments)
-        assert ended.code == 2
-        assert sentence in ended.last_line
-        assert ended.last_line.startswith("blocksvm split: error: ")
+        told = refusal("split", *arguments)
+        assert sentence in told and told.startswith("blocksvm split: error: ")
         assert (tmp_path / "s.h5").read_bytes() == before
         assert sorted(os.listdir(tmp_path)) == names
 
@@ -315,7 +293,7 @@ def test_the_very_same_input_is_added_once(tmp_path, monkeypatch, run_in_process
         (tmp_path / "b.svm").write_bytes(text)
         (tmp_path / "b.svm.gz").write_bytes(gzip.compress(text))
         sparse.save_npz("b.npz", sparse.csr_matrix(np.eye(8, 3) * seed))
-        return run_in_process(main, name, "s.h5", *arguments, *more)
+        return run_in_process("split", name, "s.h5", *arguments, *more)
 
     assert split(seed=1).code == split("--append").code == 0
     before = (tmp_path / "s.h5").read_bytes()
@@ -325,22 +303,20 @@ def test_the_very_same_input_is_added_once(tmp_path, monkeypatch, run_in_process
     assert (ended.code, ended.out) == (0, f"skipped: {name} (added before); s.h5 stays as it is\n")
     assert json.loads(split("--append-once", "--json").out)["skipped"] == [name]
     assert (tmp_path / "s.h5").read_bytes() == before
-    assert "once since it was split: 8 rows added" in run_in_process(info, "s.h5").out
+    assert "once since it was split: 8 rows added" in run_in_process("info", "s.h5").out
     # other content under the same name is added, and what is new beside what is not
     ended = split("--append-once", seed=3)
     assert ended.code == 0 and "8 rows added to 16" in ended.out and "skipped" not in ended.out
     assert "--from" in ended.err
     if name == "b.svm":
         write(tmp_path / "c.svm", text_of(3, 9))
-        ended = run_in_process(main, "./b.svm", "c.svm", "s.h5", "--append-once")
+        ended = run_in_process("split", "./b.svm", "c.svm", "s.h5", "--append-once")
         assert "skipped: ./b.svm (added before)\n" in ended.out and "3 rows added" in ended.out
 
 
 def test_a_store_that_was_changed_meanwhile_stays(tmp_path):
-    store = tmp_path / "s.h5"
-    split_rows([write(tmp_path / "a.svm", text_of(5, 1))], store, SplitSettings(**OPTIONS))
-    other = tmp_path / "other.h5"
-    split_rows([write(tmp_path / "c.svm", text_of(6, 3))], other, SplitSettings(**OPTIONS))
+    store = split_of(tmp_path, text_of(5, 1))
+    other = split_of(tmp_path, text_of(6, 3), "other")
     theirs = other.read_bytes()
 
     def meanwhile(progress):
@@ -350,14 +326,12 @@ def test_a_store_that_was_changed_meanwhile_stays(tmp_path):
     with pytest.raises(InputError, match="was changed by another program meanwhile"):
         extend([write(tmp_path / "b.svm", text_of(3, 2))], store, progress=meanwhile)
     assert store.read_bytes() == theirs
-    assert sorted(os.listdir(tmp_path)) == ["a.svm", "b.svm", "c.svm", "s.h5"]
+    assert sorted(os.listdir(tmp_path)) == ["b.svm", "other.svm", "s.h5", "s.svm"]
 
 
 def test_a_model_of_another_store_is_refused(tmp_path):
-    first = text_of(60, 1)
-    store, other, model = tmp_path / "s.h5", tmp_path / "o.h5", tmp_path / "m.h5"
-    split_rows([write(tmp_path / "a.svm", first)], store, SplitSettings(**OPTIONS))
-    split_rows([write(tmp_path / "c.svm", text_of(60, 2))], other, SplitSettings(**OPTIONS))
+    store, other = split_of(tmp_path, text_of(60, 1)), split_of(tmp_path, text_of(60, 2), "o")
+    model = tmp_path / "m.h5"
     model_of(other, model, max_outer=2)
     extend([write(tmp_path / "b.svm", text_of(5, 3))], store)
     with pytest.raises(InputError, match="belongs to another store"):
@@ -371,8 +345,7 @@ def test_a_model_of_another_store_is_refused(tmp_path):
 @pytest.mark.process
 @pytest.mark.parametrize("wait", [0.0, 0.3])
 def test_a_killed_change_leaves_the_old_store_or_the_new_one(tmp_path, wait):
-    store = tmp_path / "s.h5"
-    split_rows([write(tmp_path / "a.svm", text_of(3000, 1))], store, SplitSettings(**OPTIONS, chunk_nonzeros=512))
+    store = split_of(tmp_path, text_of(3000, 1), chunk_nonzeros=512)
     before = store.read_bytes()
     more = write(tmp_path / "b.svm", text_of(2000, 2))
     rows = by_number(store)
@@ -399,20 +372,16 @@ def test_a_killed_change_leaves_the_old_store_or_the_new_one(tmp_path, wait):
     assert {k: found[k] for k in range(3000)} == rows
     assert len(found) == 5000
     # what the killed one left is gone, too
-    assert sorted(os.listdir(tmp_path)) == ["a.svm", "b.svm", "s.h5"]
+    assert sorted(os.listdir(tmp_path)) == ["b.svm", "s.h5", "s.svm"]
 
 
 def test_damage_in_what_is_copied_is_found(tmp_path):
-    store = tmp_path / "s.h5"
-    split_rows([write(tmp_path / "a.svm", text_of(300, 1))], store, SplitSettings(**OPTIONS, chunk_nonzeros=64))
+    store = split_of(tmp_path, text_of(300, 1), chunk_nonzeros=64)
     with open_store(store) as found:
         offset = found.parts.of_chunk(3)[0][0]
-    with open(store, "r+b") as file:
-        file.seek(offset + 20)
-        byte = file.read(1)
-        file.seek(offset + 20)
-        file.write(bytes([byte[0] ^ 255]))
-    damaged = store.read_bytes()
+    damaged = bytearray(store.read_bytes())
+    damaged[offset + 20] ^= 255
+    store.write_bytes(damaged)
     with pytest.raises(InputError, match="chunk 3: checksum does not match"):
         extend([write(tmp_path / "b.svm", text_of(5, 2))], store)
     assert store.read_bytes() == damaged
@@ -421,8 +390,7 @@ def test_damage_in_what_is_copied_is_found(tmp_path):
 def test_the_changed_store_is_the_same_for_any_jobs_and_memory(tmp_path):
     found = []
     for jobs, memory in ((1, 16_000_000), (3, 200_000_000)):
-        store = tmp_path / f"s{jobs}.h5"
-        split_rows([write(tmp_path / "a.svm", text_of(3000, 1))], store, SplitSettings(**OPTIONS, chunk_nonzeros=256))
+        store = split_of(tmp_path, text_of(3000, 1), chunk_nonzeros=256)
         chosen = settings_of_store(store, {}, n_jobs=jobs, memory=memory)
         extend([write(tmp_path / "b.svm", text_of(2000, 2))], store, chosen)
         found.append(store.read_bytes())
@@ -431,8 +399,7 @@ def test_the_changed_store_is_the_same_for_any_jobs_and_memory(tmp_path):
 
 def test_of_two_changes_at_once_none_is_lost(tmp_path):
     """The second one begins while the first one is under way."""
-    store = tmp_path / "s.h5"
-    split_rows([write(tmp_path / "a.svm", text_of(300, 1))], store, SplitSettings(**OPTIONS))
+    store = split_of(tmp_path, text_of(300, 1))
     more = write(tmp_path / "b.svm", text_of(50, 2))
     refused = []
 
@@ -455,25 +422,22 @@ def test_of_two_changes_at_once_none_is_lost(tmp_path):
     [("r", "is open for reading in another program", None),
      ("r+", "is open for writing in another program", "is open for writing in another program")],
 )  # fmt: skip
-def test_a_store_that_another_program_has_open_is_not_called_damaged(tmp_path, run_in_process, mode, added, read):
-    store = tmp_path / "s.h5"
-    split_rows([write(tmp_path / "a.svm", text_of(30, 1))], store, SplitSettings(**OPTIONS))
+def test_a_store_that_another_program_has_open_is_not_called_damaged(tmp_path, succeeds, refusal, mode, added, read):
+    store = split_of(tmp_path, text_of(30, 1))
     program = f"import h5py; file = h5py.File({str(store)!r}, {mode!r}); print('open', flush=True); input()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", program], **pipes) as other:
         other.stdout.readline()
-        ended = run_in_process(main, write(tmp_path / "b.svm", text_of(5, 2)), store, "--append")
-        assert ended.code == 2 and added in ended.last_line
-        ended = run_in_process(info, store)
-        assert (ended.code, read is None or read in ended.last_line) == (0 if read is None else 2, True)
+        assert added in refusal("split", write(tmp_path / "b.svm", text_of(5, 2)), store, "--append")
+        assert succeeds("info", store) if read is None else read in refusal("info", store)
         other.communicate(b"\n")
-    assert run_in_process(main, tmp_path / "b.svm", store, "--append").code == 0
+    succeeds("split", tmp_path / "b.svm", store, "--append")
     with h5py.File(store), pytest.raises(InputError, match="is open in this program by h5py"):
         Store(store)
 
 
 @pytest.mark.slow
-def test_held_out_rows_of_another_store_are_noted(tmp_path, monkeypatch, run_in_process):
+def test_held_out_rows_of_another_store_are_noted(tmp_path, monkeypatch, succeeds):
     """A command that replaces both stores and is killed between their renames leaves rows of two splits."""
     monkeypatch.chdir(tmp_path)
     split = ("a.svm", "s.h5", "--holdout", "0.3", "h.h5", "--overwrite")
@@ -481,25 +445,24 @@ def test_held_out_rows_of_another_store_are_noted(tmp_path, monkeypatch, run_in_
 
     def warned(*more) -> list[bool]:
         """By train, and by predict; of --json, too."""
-        trained = run_in_process(train_command, "s.h5", "m.h5", "--valid", "h.h5", "--overwrite", *more)
-        predicted = run_in_process(predict, "m.h5", "h.h5", "out.txt", "--overwrite", "--json")
-        assert trained.code == predicted.code == 0
+        trained = succeeds("train", "s.h5", "m.h5", "--valid", "h.h5", "--overwrite", *more)
+        predicted = succeeds("predict", "m.h5", "h.h5", "out.txt", "--overwrite", "--json")
         assert json.loads(predicted.out)["notes"] == [line[6:] for line in predicted.err.split("\n") if noted in line]
         return [noted in trained.err, noted in predicted.err]
 
     for seed in (1, 2):
         write(tmp_path / "a.svm", text_of(60, seed))
         (tmp_path / "h.h5").rename("old.h5") if seed == 2 else None
-        assert run_in_process(main, *split).code == 0
+        succeeds("split", *split)
         assert warned() == [False, False]
     # either of them may be changed
     for k, store in enumerate(("s.h5", "h.h5")):
-        assert run_in_process(main, write(tmp_path / f"{k}.svm", text_of(9, 3 + k)), store, "--append").code == 0
+        succeeds("split", write(tmp_path / f"{k}.svm", text_of(9, 3 + k)), store, "--append")
         assert warned() == [False, False]
     (tmp_path / "old.h5").rename("h.h5")
     assert warned() == [True, True] and warned("--quiet")[0] is False
     # rows that never were held out of a store, and models of none, are not
-    assert run_in_process(main, "0.svm", "h.h5", "--overwrite").code == 0
+    succeeds("split", "0.svm", "h.h5", "--overwrite")
     assert warned() == [False, False]
 
 

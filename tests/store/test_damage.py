@@ -8,22 +8,19 @@ from contextlib import nullcontext
 
 import h5py
 import numpy as np
+import pyarrow as pa
 import pytest
 from support.damage_files import prepare
 from support.h5ad import write_h5ad
-from support.training_cases import random_rows, run_in_process
+from support.training_cases import random_rows
 from xxhash import xxh3_64_hexdigest
 
 from blocksvm.base.errors import InputError
-from blocksvm.info import main as info
-from blocksvm.predict import main as predict
 from blocksvm.sources.block import Shape
-from blocksvm.split import main as split
 from blocksvm.store import codec
 from blocksvm.store.arrays import write_array
 from blocksvm.store.hdf5_files import damage_named, write_text_attribute
 from blocksvm.store.reader import check_ids, open_store
-from blocksvm.train import main as train
 
 
 def forged(path, old: np.ndarray, new: np.ndarray) -> None:
@@ -54,8 +51,7 @@ WORDS = ["red", "green", "blue", "white"]
         ("view", np.array([0, 3], I4), np.array([7, 1 << 30], I4)),
     ],
 )
-def test_forged_addresses_in_arrow_files_are_refused(kind, old, new, tmp_path, capsys):
-    pa = pytest.importorskip("pyarrow")
+def test_forged_addresses_in_arrow_files_are_refused(kind, old, new, tmp_path, succeeds, refusal):
     column = {
         "string": lambda: pa.array(WORDS),
         "large": lambda: pa.array(WORDS, pa.large_string()),
@@ -68,11 +64,10 @@ def test_forged_addresses_in_arrow_files_are_refused(kind, old, new, tmp_path, c
     path = tmp_path / "x.arrow"
     with pa.ipc.new_file(str(path), table.schema) as file:
         file.write_table(table)
-    arguments = (path, tmp_path / "s.h5", "--label", "label")
-    assert run_in_process(capsys, split, *arguments)[0] == 0
+    arguments = (path, tmp_path / "s.h5", "--label", "label", "--overwrite")
+    succeeds("split", *arguments)
     forged(path, old, new)
-    code, _, err = run_in_process(capsys, split, *arguments, "--overwrite")
-    assert code == 2 and f"{path}: cannot be read (" in err, err
+    assert f"{path}: cannot be read (" in refusal("split", *arguments)
 
 
 def renewed(path, change=None, **tables) -> None:
@@ -152,12 +147,12 @@ def swap_first(array):
      ({}, lambda meta: meta.update(source_rows=3), "more rows than its source"),
      ({}, lambda meta: meta.update(history=[{"fingerprint": "", "n_samples": 501}]), "its history")],
 )  # fmt: skip
-def test_forged_stores_are_refused(ours, tmp_path, capsys, tables, change, says):
+def test_forged_stores_are_refused(ours, tmp_path, refusal, tables, change, says):
     path = tmp_path / "s.h5"
     path.write_bytes((ours / "s.h5").read_bytes())
     renewed(path, change, **tables)
-    code, _, err = run_in_process(capsys, predict, ours / "m.h5", path, tmp_path / "out.txt")
-    assert code == 2 and str(path) in err and says in err, err
+    told = refusal("predict", ours / "m.h5", path, tmp_path / "out.txt")
+    assert str(path) in told and says in told
     assert not (tmp_path / "out.txt").exists()
 
 
@@ -180,30 +175,30 @@ def test_more_rows_than_a_block_can_have_are_one_sentence():
      ("support/indices", lambda i: i.__setitem__(2, -1), "support vectors contradict"),
      ("support/indptr", lambda i: i.__setitem__(1, 1 << 40), "support vectors contradict")],
 )  # fmt: skip
-def test_forged_models_are_refused(ours, tmp_path, capsys, name, change, says):
+def test_forged_models_are_refused(ours, tmp_path, refusal, name, change, says):
     path = tmp_path / "m.h5"
     path.write_bytes((ours / {"support": "k.h5", "sparse": "kept.h5"}.get(name.partition("/")[0], "m.h5")).read_bytes())
     with h5py.File(path, "r+") as file:
         rewritten(file, name, change)
     for rows in ("s.h5", "s.svm"):
-        code, _, err = run_in_process(capsys, predict, path, ours / rows)
-        assert code == 2 and str(path) in err and says in err, err
+        told = refusal("predict", path, ours / rows)
+        assert str(path) in told and says in told
 
 
-def test_two_features_of_a_store_with_one_id_are_found(ours, tmp_path, capsys):
+def test_two_features_of_a_store_with_one_id_are_found(ours, tmp_path, run_in_process):
     """However many ids are compared at once."""
     path = tmp_path / "s.h5"
     for change, says in ((lambda ids: ids.__setitem__(9, ids[2]), "two features have"), (lambda ids: ids, "")):
         path.write_bytes((ours / "s.h5").read_bytes())
         with h5py.File(path, "r+") as file:
             rewritten(file, "features/ids", change)
-        code, _, err = run_in_process(capsys, info, path, "--verify")
+        code, _, err = run_in_process("info", path, "--verify")
         assert code == (2 if says else 0) and says in err, err
         with open_store(path) as store, pytest.raises(InputError, match=says) if says else nullcontext():
             check_ids(store, 4)
 
 
-def test_what_our_files_have_of_unknown_types_is_damage_and_a_fault_of_the_program_is_none(ours, tmp_path, capsys):
+def test_what_our_files_have_of_unknown_types_is_damage_and_a_fault_of_the_program_is_none(ours, tmp_path, refusal):
     def of_times(file, name):
         del file[name]
         space = h5py.h5s.create_simple((8,))
@@ -229,9 +224,9 @@ def test_what_our_files_have_of_unknown_types_is_damage_and_a_fault_of_the_progr
         path.write_bytes((ours / "s.h5").read_bytes())
         with h5py.File(path, "r+") as file:
             change(file, name)
-        code, _, err = run_in_process(capsys, info, path, "--verify")
-        assert code == 2 and str(path) in err, (name, err)
-        assert any(said in err for said in ("damaged", "is not a blocksvm", "is needed here")), (name, err)
+        told = refusal("info", path, "--verify")
+        assert str(path) in told, (name, told)
+        assert any(said in told for said in ("damaged", "is not a blocksvm", "is needed here")), (name, told)
     path.write_bytes((ours / "s.h5").read_bytes())
     for fault in (TypeError, AttributeError, NameError, MemoryError, AssertionError, KeyboardInterrupt):
         with h5py.File(path) as file, pytest.raises(fault), damage_named(file):
@@ -244,14 +239,6 @@ def cells(tmp_path):
     X, y = random_rows(n=80, d=12)
     write_h5ad(tmp_path / "X.h5ad", X, y, [f"g{j}" for j in range(12)])
     return tmp_path / "X.h5ad"
-
-
-def refusal(path, capsys, *more) -> str:
-    """The sentence with which split refuses it, at once."""
-    more = more or ("--label", "type")
-    code, _, err = run_in_process(capsys, split, path, path.parent / "s.h5", "--quiet", *more)
-    assert code == 2 and err.count("\n") == 1 and not (path.parent / "s.h5").exists(), err
-    return err
 
 
 def linked(make):
@@ -331,10 +318,11 @@ def no_text(file, folder):
         (lambda file, folder: file["var"].attrs.__setitem__("_index", "../X"), "var has no column ../X"),
     ],
 )
-def test_hostile_anndata_is_refused(cells, capsys, change, says):
+def test_hostile_anndata_is_refused(cells, refusal, change, says):
     with h5py.File(cells, "r+") as file:
         change(file, cells.parent)
-    assert says in refusal(cells, capsys)
+    store = cells.with_name("s.h5")
+    assert says in refusal("split", cells, store, "--quiet", "--label", "type") and not store.exists()
 
 
 def npy(shape, descr: str, data: bytes = b"", header: str | None = None) -> bytes:
@@ -366,7 +354,7 @@ def splits(tmp_path, run_in_process, monkeypatch):
     def check(path, says, *options) -> None:
         monkeypatch.chdir(tmp_path)
         tracemalloc.start()
-        told = run_in_process(split, path, tmp_path / "s.h5", "--quiet", "--memory", "40MB", *options)
+        told = run_in_process("split", path, tmp_path / "s.h5", "--quiet", "--memory", "40MB", *options)
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert (told.code, says in told.last_line) == (2 if says else 0, True), told.err
@@ -444,28 +432,19 @@ def test_claims_of_npy_are_refused(tmp_path, splits, data, says):
         (npy((1 << 50,), "<f8", bytes(24)), "is no array of numbers or strings that numpy.save wrote"),
         (npy((3, 1), "<f8", bytes(24)), "labels are one for each row"),
         (b"PK\x03\x04 and so on", "is no array of numbers or strings that numpy.save wrote"),
+        (None, "y.npy: is no file"),
     ],
 )
-def test_labels_beside_a_matrix_are_checked(tmp_path, capsys, labels, says):
+def test_labels_beside_a_matrix_are_checked(tmp_path, refusal, labels, says):
+    """None: a pipe, which is not waited for."""
     npz_of(tmp_path / "X.npz")
-    (tmp_path / "y.npy").write_bytes(labels)
-    arguments = (tmp_path / "X.npz", tmp_path / "s.h5", "--labels-from", tmp_path / "y.npy")
-    code, _, err = run_in_process(capsys, split, *arguments)
-    assert code == 2 and says in err, err
-
-
-def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path, capsys):
-    npz_of(tmp_path / "X.npz")
-    os.mkfifo(tmp_path / "pipe")
-    arguments = (tmp_path / "X.npz", tmp_path / "s.h5", "--labels-from", tmp_path / "pipe")
-    code, _, err = run_in_process(capsys, split, *arguments)
-    assert code == 2 and f"{tmp_path / 'pipe'}: is no file" in err
+    os.mkfifo(tmp_path / "y.npy") if labels is None else (tmp_path / "y.npy").write_bytes(labels)
+    assert says in refusal("split", tmp_path / "X.npz", tmp_path / "s.h5", "--labels-from", tmp_path / "y.npy")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["list", "fixed", "map"])
-def test_a_row_that_is_a_long_list_is_refused(kind, tmp_path, capsys):
-    pa = pytest.importorskip("pyarrow")
+def test_a_row_that_is_a_long_list_is_refused(kind, tmp_path, refusal):
     n, ends = 1_200_000, pa.array([0, 1, 1_200_000], pa.int32())
     items = pa.array(np.ones(n))
     column = {
@@ -476,26 +455,8 @@ def test_a_row_that_is_a_long_list_is_refused(kind, tmp_path, capsys):
     table = pa.table({"label": np.arange(len(column)), "x": column})
     with pa.ipc.new_file(str(tmp_path / "x.arrow"), table.schema) as file:
         file.write_table(table)
-    code, _, err = run_in_process(
-        capsys, split, tmp_path / "x.arrow", tmp_path / "s.h5", "--label", "label", "--memory", "64MB"
-    )
-    assert code == 2 and "has a row of " in err and "bytes; give --memory " in err, err
-
-
-@pytest.mark.parametrize("kind", ["parquet", "arrow"])
-def test_tables_without_features_are_one_sentence(kind, tmp_path, capsys):
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    for table in (pa.table({"label": [1, 0]}), pa.table({"label": [1, 0], "x": [1, 2]})):
-        path = tmp_path / f"x.{kind}"
-        if kind == "parquet":
-            parquet.write_table(table, path)
-        else:
-            with pa.ipc.new_file(str(path), table.schema) as file:
-                file.write_table(table)
-        more = () if len(table.columns) == 1 else ("--ignore", "x")
-        code, _, err = run_in_process(capsys, split, path, tmp_path / "s.h5", "--label", "label", *more)
-        assert code == 2 and f"{path}: no column is left to make features of" in err, err
+    told = refusal("split", tmp_path / "x.arrow", tmp_path / "s.h5", "--memory", "64MB")
+    assert "has a row of " in told and "bytes; give --memory " in told
 
 
 FORGED = [  # options, an array of the checkpoint, what is put there, what is said
@@ -513,18 +474,17 @@ FORGED = [  # options, an array of the checkpoint, what is put there, what is sa
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "name", "value", "says"), FORGED)
-def test_a_forged_checkpoint_is_not_certified(tmp_path, capsys, options, name, value, says):
+def test_a_forged_checkpoint_is_not_certified(tmp_path, run_in_process, succeeds, options, name, value, says):
     """With the run at its end; and with more to do, after which only rows that were visited may be as they should."""
     classes = 3 if "--multiclass" in options else 2
     text = [f"{i % classes} {1 + i % 7}:{1 + i % 3} {9 + i % 11}:{i % 5 - 2.5}" for i in range(200)]
     (tmp_path / "s.svm").write_text("\n".join(text) + "\n")
     store, checkpoint = tmp_path / "s.h5", tmp_path / "c.h5"
-    assert run_in_process(capsys, split, tmp_path / "s.svm", store, "--quiet")[0] == 0
+    succeeds("split", tmp_path / "s.svm", store, "--quiet")
     line = (store, tmp_path / "m.h5", *options, "-C", "1", "--tol", "1e-9", "--checkpoint", checkpoint, "--overwrite")
-    code, _, err = run_in_process(capsys, train, *line, "--max-outer", "3")
-    assert code == 0, err
+    succeeds("train", *line, "--max-outer", "3")
     with h5py.File(checkpoint, "r+") as file:
         rewritten(file, f"state/{name}", lambda array: array.__setitem__(slice(None), value))
     for more in ("3", "4"):
-        code, _, err = run_in_process(capsys, train, *line, "--max-outer", more, "--resume")
+        code, _, err = run_in_process("train", *line, "--max-outer", more, "--resume")
         assert code == 2 and says in err and "start afresh" in err or more == "4" and code == 0, err

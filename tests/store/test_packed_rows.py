@@ -7,7 +7,6 @@ import pytest
 from support.packed_rows import DTYPES, FEATURES, LENGTHS, N_FEATURES, VALUES, blocks_of, plain_rows
 
 from blocksvm.base.errors import InputError
-from blocksvm.info import main as info
 from blocksvm.sources.block_kernels import unpack_rows
 from blocksvm.store.descriptions import ROW
 from blocksvm.store.hdf5_files import create_hdf5, write_meta
@@ -125,7 +124,7 @@ def refused(path, says, run_in_process) -> None:
             with pytest.raises(InputError) as refusal:
                 reader.read_block(np.arange(1), None)
             assert str(refusal.value) in [f"{path}: chunk 0: {what}; make the store again" for what in says]
-    told = run_in_process(info, path, "--verify", "--quiet")
+    told = run_in_process("info", path, "--verify", "--quiet")
     assert told.code == 2 and told.err == f"blocksvm info: error: {refusal.value}\n"
 
 

@@ -20,7 +20,6 @@ from xxhash import xxh3_64
 
 from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, split_rows
-from blocksvm.info import main as info
 from blocksvm.store import codec
 from blocksvm.store.arrays import read_array, write_array
 from blocksvm.store.decoder import Decoder
@@ -37,13 +36,6 @@ def small_store(tmp_path_factory) -> Path:
     (folder / "rows.svm").write_text(TEXT)
     split_rows([str(folder / "rows.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=16))
     return folder / "s.h5"
-
-
-def test_labels_are_part_of_the_fingerprint(tmp_path, small_store):
-    (tmp_path / "rows.svm").write_text(TEXT.replace("-1 ", "1 ", 1))
-    split_rows([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(chunk_nonzeros=16))
-    with Store(small_store) as store, Store(tmp_path / "s.h5") as other:
-        assert store.fingerprint != other.fingerprint
 
 
 @pytest.mark.process
@@ -124,21 +116,6 @@ def test_other_files_are_refused_by_what_they_are(tmp_path):
         Store(tmp_path / "nowhere.h5")
     with pytest.raises(InputError, match="is a folder"):
         Store(tmp_path)
-
-
-def test_info_verify_names_the_damage(small_store, tmp_path, run_in_process):
-    path = tmp_path / "damaged.h5"
-    with Store(small_store) as store:
-        at = int(store.parts.records["offset"][1]) + 18
-    raw = bytearray(small_store.read_bytes())
-    raw[at] ^= 4
-    path.write_bytes(raw)
-    assert run_in_process(info, path).code == 0
-    told = run_in_process(info, path, "--verify", "--quiet")
-    assert (told.code, told.out) == (2, "")
-    assert told.err == f"blocksvm info: error: {path}: chunk 1: checksum does not match; make the store again\n"
-    assert run_in_process(info, small_store, "--verify").code == 0
-    assert run_in_process(info, tmp_path / "none.h5").code == 2
 
 
 def repeated_values(rng) -> np.ndarray:

@@ -18,6 +18,7 @@ from support.stored_rows import entries_of_chunk
 from support.thread_cluster import ThreadCluster
 
 from blocksvm.base.labels import NUMBERS
+from blocksvm.cli.commands import module_of
 from blocksvm.cli.console import run as run_command
 from blocksvm.cluster.loop import ClusterPlan, cluster_loop
 from blocksvm.conversion.convert import SplitSettings, split_rows
@@ -242,7 +243,8 @@ class Outcome(NamedTuple):
 
 
 def run_in_process(capsys, main, *arguments) -> Outcome:
-    """A command as ``python -m`` runs it, without a process of its own."""
+    """A command, given by its name or its ``main``, as ``python -m`` runs it, without a process of its own."""
+    main = module_of(main).main if isinstance(main, str) else main
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
         run_command(main, [str(argument) for argument in arguments])
