@@ -9,7 +9,6 @@ from blocksvm.base.errors import option_string, require_library
 from blocksvm.cli.commands import COMMANDS, module_of
 from blocksvm.cli.console import Parser, run
 
-SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 FILES = re.compile(r"FILE|DIR|TRACE|MODEL|TEXT|INPUT|\.h5|\.csv|\.jsonl|\.png|\.html")  # names of arguments
 EPILOG = """add to the file that your shell reads at its start:
   bash    eval "$(blocksvm completion bash)"
@@ -28,7 +27,7 @@ def parser() -> Parser:
         "bash, zsh, fish, tcsh or PowerShell.",
         EPILOG,
     )
-    p.add_argument("shell", choices=SHELLS, help="your shell")
+    p.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh", "powershell"), help="your shell")
     return p
 
 

@@ -1,7 +1,5 @@
 """blocksvm export: a model as other programs read it."""
 
-from __future__ import annotations
-
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run

@@ -1,7 +1,5 @@
 """blocksvm import: a model that LIBLINEAR trained, as a model of ours."""
 
-from __future__ import annotations
-
 from blocksvm.base.memory import MEMORY
 from blocksvm.cli.console import Parser, run
 from blocksvm.cli.options import OVERWRITE

@@ -1,6 +1,6 @@
 """blocksvm report: the traces of runs as a page to look at."""
 
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, require_library
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run
 from blocksvm.cli.options import OVERWRITE
@@ -31,7 +31,6 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
 
-    from blocksvm.base.errors import require_library
     from blocksvm.files.output import written_text, written_whole
 
     if not (options.output or options.figure):

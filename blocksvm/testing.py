@@ -46,8 +46,8 @@ def check_learner(learner, settings=None, known=None, targets: str | None = None
     assert np.isfinite(whole.columns).all() and np.isfinite(whole.scalars).all(), "a number is not finite"
     _, by_row, again, read = played(X, n)
     for what in ("columns", "scalars", "tally"):
-        after = f"{what} after rows one by one are not those after all at once"
-        assert getattr(whole, what).tobytes() == getattr(by_row, what).tobytes(), after
+        same = getattr(whole, what).tobytes() == getattr(by_row, what).tobytes()
+        assert same, f"{what} after rows one by one are not those after all at once"
     assert np.abs(read[-1]).max() > 0.0, "nothing was learned"
     wide = np.hstack([X, np.full((n, 1), runner.bias)])
     apart = np.abs(again - (wide * read[:-1]).sum(axis=1)).max()

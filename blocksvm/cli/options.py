@@ -152,8 +152,8 @@ def is_aside(path: str) -> bool:
 
 def unlimited(options, status: str) -> bool:
     """No limit that was given has ended a run of this status above its tolerance."""
-    limits = ("max_outer", "max_passes", "max_seconds")
-    return status == ROUNDING or not any(getattr(options, name, None) for name in limits)
+    limits = (getattr(options, name, None) for name in ("max_outer", "max_passes", "max_seconds"))
+    return status == ROUNDING or not any(limits)
 
 
 def chosen_values(options, settings: Settings) -> dict:

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from blocksvm import __version__
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, require_library
+from blocksvm.base.settings import plain
 from blocksvm.files.paths import Location, location
 
 
@@ -23,7 +24,6 @@ def outputs_of(
     inputs: names of the files that are read (None and "-" are none); named: name by kind.  InputError where an output
     cannot be written, where it is an input or another output, and where a figure lacks its library.
     """
-    from blocksvm.base.errors import require_library
     from blocksvm.files.output import check_outputs
 
     resumed = getattr(options, "resume", False)
@@ -62,8 +62,6 @@ def print_written(options, outputs: Mapping[str | None, Location]) -> None:
 
 def emit_json(options, figures: Mapping) -> bool:
     """Write the figures of a command as ``--json`` says; whether they went to standard output, in place of its text."""
-    from blocksvm.base.settings import plain
-
     if options.json == "-":
         print(json.dumps(plain(figures), allow_nan=False))
     elif options.json is not None:

@@ -27,7 +27,6 @@ from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result, end_event
 from blocksvm.training.settings import TrainSettings
 
-NOT_IN_GROUPS = ("valid", "log", "calibrate", "prior", "start_from")  # options of one run of all classes
 ENDS_BESIDES = ("event", "passes", "set_passes", "alpha_factors")  # fields of the event "end" that --json leaves out
 
 
@@ -125,7 +124,7 @@ class Session:
     def _run_in_groups(self, source: Store, resume: CheckpointMeta | None, began: float) -> tuple[Result, list[str]]:
         """Groups of classes one after the other, each as a run of its own."""
         options, checkpoint = self.options, self.outputs.get("checkpoint")
-        for setting in NOT_IN_GROUPS:
+        for setting in ("valid", "log", "calibrate", "prior", "start_from"):  # of one run of all classes
             if getattr(options, setting) is not None:
                 raise InputError(
                     f"{option(setting)}: is for classes that {option('memory')} holds together; leave it out, or raise "

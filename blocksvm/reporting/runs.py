@@ -35,11 +35,6 @@ class TracedRun:
     gap: float | None = None
 
 
-def load_runs(paths: list[Path]) -> list[TracedRun]:
-    """A run for each trace, named by its file; an incomplete last line is left out.  InputError for another file."""
-    return [load_run(path, name) for path, name in zip(paths, distinct_names([*map(str, paths)]), strict=True)]
-
-
 def distinct_names(names: list[str]) -> list[str]:
     """Distinct file names, without the common folder and without their suffixes."""
     parts = [Path(name).with_suffix("").parts for name in names]
@@ -50,23 +45,25 @@ def distinct_names(names: list[str]) -> list[str]:
     return [f"{name} ({k + 1})" if short.count(name) > 1 else name for k, name in enumerate(short)]
 
 
-def load_run(path: Path, name: str) -> TracedRun:
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; name a trace that train or stream wrote")
-    run = TracedRun(name)
-    for line, values in enumerate(read_trace(path, cut_short=True), 1):
-        kind, there = values["event"], {key: value for key, value in values.items() if value is not None}
-        try:
-            if kind in ("start", "resume"):
-                of_start = {key: there[key] for key in OF_START if key in there}
-                _begin(run, there, msgspec.convert(of_start, RunEvent))
-            else:
-                _go_on(run, msgspec.convert(there, RunEvent))
-        except msgspec.ValidationError as error:
-            raise InputError(f"{path}:{line}: {str(error)[:200]}; name a trace that a run wrote") from None
-    if not (run.settings or run.iterations or run.online):
-        raise InputError(f"{path}: holds no run; name a trace that train or stream wrote")
-    return run
+def load_runs(paths: list[Path]) -> list[TracedRun]:
+    """A run for each trace, named by its file; an incomplete last line is left out.  InputError for another file."""
+    runs = [TracedRun(name) for name in distinct_names([*map(str, paths)])]
+    for path, run in zip(paths, runs, strict=True):
+        if not path.is_file():
+            raise InputError(f"{path}: no such file; name a trace that train or stream wrote")
+        for line, values in enumerate(read_trace(path, cut_short=True), 1):
+            kind, there = values["event"], {key: value for key, value in values.items() if value is not None}
+            try:
+                if kind in ("start", "resume"):
+                    of_start = {key: there[key] for key in OF_START if key in there}
+                    _begin(run, there, msgspec.convert(of_start, RunEvent))
+                else:
+                    _go_on(run, msgspec.convert(there, RunEvent))
+            except msgspec.ValidationError as error:
+                raise InputError(f"{path}:{line}: {str(error)[:200]}; name a trace that a run wrote") from None
+        if not (run.settings or run.iterations or run.online):
+            raise InputError(f"{path}: holds no run; name a trace that train or stream wrote")
+    return runs
 
 
 def _begin(run: TracedRun, values: dict, start: RunEvent) -> None:
