@@ -19,12 +19,11 @@ from blocksvm.base.memory import MEMORY, too_small
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.conversion import SPLIT, feature_counts
-from blocksvm.conversion.destination import Destination, Shares
+from blocksvm.conversion.destination import Destination, Shares, Spool, require_space
 from blocksvm.conversion.existing_rows import INHERITED, ExistingRows
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.conversion.parallel_parsing import as_stored, parsed_in_order
 from blocksvm.conversion.row_weights import RowWeights
-from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.files.output import check_output, temporary_folder
 from blocksvm.files.paths import READ_AHEAD, Location, is_url, location, one_run
 from blocksvm.formats import AUTO, get_format, said_of_columns, settled

@@ -28,8 +28,8 @@ from xxhash import xxh3_128_hexdigest
 from blocksvm.base.errors import InputError
 from blocksvm.conversion import convert, destination, feature_ids
 from blocksvm.conversion.convert import SplitSettings, split_rows
+from blocksvm.conversion.destination import Spool
 from blocksvm.conversion.feature_ids import IdTable
-from blocksvm.conversion.spool import Spool
 from blocksvm.store.descriptions import as_json
 from blocksvm.store.reader import Store
 from blocksvm.store.writer import StoreWriter
