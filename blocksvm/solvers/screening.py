@@ -5,12 +5,14 @@
         one thread: visit these in their order, each with its exact step at the w of its turn
 
 Most rows do not move when they are visited, and finding that out, <w, x_i>, is nearly all of the work.  Batches and
-their pieces are made by counts alone.  <w, x_i> of a row that moves is computed twice, so a batch that follows one
-of which many rows moved is visited without being screened.
+their pieces are made by counts alone: there are as many batches as each has pieces, since threads wait for each other
+at the end of a batch, and its later rows are screened at a w that has moved on.  <w, x_i> of a row that moves is
+computed twice, so a batch that follows one of which many rows moved is visited without being screened.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -18,10 +20,6 @@ import numpy as np
 from blocksvm.base.threads import Threads
 from blocksvm.solvers.dual_cd_kernels import Limits, PassArrays
 
-# Batches of a pass over a block.  Five data sets with six seeds each took 360, 357 and 357 outer iterations with 8, 16
-# and 64, and 348 without screening; eight others take as long with 64.  A batch has a piece of work at least
-# (base/threads.py): what it costs beside its rows was up to a quarter of the time where blocks are small.
-BATCHES = 16
 # Of a batch's rows: where more have moved, the next batch is not screened.  Where a part p moves, screening costs one
 # thread p of a pass, and N threads save 1 - 1/N - p.  On five data sets and one thread a half took 1.01 to 1.42 times
 # as long as never, a fifth 0.86 to 1.12; with 4 and 8 threads a half gains at most a tenth over a fifth.
@@ -41,7 +39,7 @@ def screened_pass(step: Step, threads: Threads, order: np.ndarray, piece: int, f
     """
     limits, arrays, screening = first
     without_notes = arrays._replace(pauses=NO_PAUSES, share=NO_SHARES)  # rows are noted as they are screened
-    each = min(len(order), max(piece, -(-len(order) // BATCHES)))
+    each = min(len(order), math.isqrt(len(order) * piece))
     moving = np.empty(each, np.int32)
     results = []
 

@@ -94,7 +94,7 @@ class OuterLoop:
         """The state and the working set: as a run begins, or as it was when it was broken off."""
         plan, solver = self.plan, self.plan.solver
         set_bytes = plan.blocks.set_bytes
-        self.working_set = None if set_bytes is None else WorkingSet(plan.source, set_bytes)
+        self.working_set = None if set_bytes is None else WorkingSet(plan.source, set_bytes, plan.blocks.partition.resident)
         if plan.resume is not None and self.checkpoint is not None:
             self.progress, self.tally, seconds = self.checkpoint.restore(plan, self.state)
             self.began -= seconds
@@ -304,9 +304,11 @@ class OuterLoop:
 
     def visit(self, task: VisitTask, block: Block) -> VisitResult:
         """Make a visit, on the run's own feature arrays."""
-        solver = self.plan.solver
+        solver, partition = self.plan.solver, self.plan.blocks.partition
+        if partition.resident:  # the block has all rows, in the source's order
+            return run_visit(solver, partition, task, block, self.state, self.ready)
         part = part_of(solver, block, self.state)
-        result = run_visit(solver, self.plan.blocks.partition, task, block, part, self.ready)
+        result = run_visit(solver, partition, task, block, part, self.ready)
         put_back(solver, self.state, block, part)
         return result
 

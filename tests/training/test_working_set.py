@@ -29,7 +29,7 @@ from blocksvm.train import main as train_main
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import MOST_PASSES
 from blocksvm.training.settings import TrainSettings
-from blocksvm.training.working_set import LOWERED, WorkingSet
+from blocksvm.training.working_set import LOWERED, MARKED_BYTES, WorkingSet
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
 CHUNK_ROWS = np.arange(0, 200, 8)
@@ -305,17 +305,14 @@ def test_tiny_blocks_do_not_multiply_the_passes():
     assert tiny, "blocks are far smaller than the set"
 
 
-def test_in_memory_its_rows_are_copied_where_there_is_room():
+def test_in_memory_its_rows_are_marked_and_none_is_copied():
     X, y = easy_rows()
-    options = {"schedule": "1", "tol": 1e-4, "max_outer": 9}
-    ample = train(Matrix(X, y), memory=10**8, **options)
-    counted = ample.result.memory
-    tight = train(Matrix(X, y), memory=sum(counted.values()) - counted["working set"], **options)
-    assert ample.events[0]["resident"] and tight.events[0]["resident"]
-    assert any(event["set_rows"] and sum(event["set_passes"]) for event in ample.outer())
-    assert max(event["set_nonzeros"] for event in ample.outer()) <= 0.25 * X.nnz
-    assert counted["working set"] > 0
-    assert tight.loop.working_set is None and "working set" not in tight.result.memory
+    run = train(Matrix(X, y), memory=10**8, schedule="1", tol=1e-4, max_outer=9)
+    assert run.events[0]["resident"]
+    assert any(event["set_rows"] and sum(event["set_passes"]) for event in run.outer())
+    assert max(event["set_nonzeros"] for event in run.outer()) <= 0.5 * X.nnz
+    assert run.result.memory["working set"] == MARKED_BYTES * X.shape[0]
+    assert run.loop.working_set.block.n_samples == X.shape[0]
 
 
 def test_a_resumed_run_counts_what_it_counted_when_it_was_begun():
@@ -323,7 +320,7 @@ def test_a_resumed_run_counts_what_it_counted_when_it_was_begun():
     X, y = random_rows(n=2000, d=60, seed=3)
     source = Matrix(X, np.arange(2000.0) % 12, chunk_rows=np.arange(0, 2000, 50))
     whole = sum(Plan(source, TrainSettings(memory=10**9)).memory().values())
-    for memory in (10**9, whole // 2):
+    for memory in (whole // 2, whole // 3):
         first = Plan(source, TrainSettings(memory=memory))
         counted, partition = first.memory(), PartitionMeta(**first.describe()["partition"])
         saved = SimpleNamespace(partition=partition, arrays={})
