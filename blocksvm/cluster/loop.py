@@ -366,7 +366,6 @@ class ScreeningLoop(ClusterLoop):
             if self.watch.stop():
                 raise Stopped
         if working_set is not None:
-            working_set.end_reading()
             self._sums_of_members()
         self.certifying = False
         return sums.certificate()

@@ -93,8 +93,8 @@ class OuterLoop:
     def begin(self) -> None:
         """The state and the working set: as a run begins, or as it was when it was broken off."""
         plan, solver = self.plan, self.plan.solver
-        set_bytes = plan.blocks.set_bytes
-        self.working_set = None if set_bytes is None else WorkingSet(plan.source, set_bytes, plan.blocks.partition.resident)
+        set_bytes, resident = plan.blocks.set_bytes, plan.blocks.partition.resident
+        self.working_set = None if set_bytes is None else WorkingSet(plan.source, set_bytes, resident)
         if plan.resume is not None and self.checkpoint is not None:
             self.progress, self.tally, seconds = self.checkpoint.restore(plan, self.state)
             self.began -= seconds
@@ -284,10 +284,7 @@ class OuterLoop:
     def _close(self) -> None:
         """Every row has been visited: what the visits suggest of primal, dual and gap."""
         progress, solver = self.progress, self.plan.solver
-        seen = None
-        if self.working_set is not None:
-            self.working_set.end_reading()
-            seen = self.working_set.seen
+        seen = None if self.working_set is None else self.working_set.seen
         suggested = solver.estimates(self.state, self.tally.blocks.loss_sum, seen)
         solver.end_outer(self.state, progress.outer)
         progress.close(suggested)
@@ -434,8 +431,6 @@ class OuterLoop:
                 offer_shares(solver, state, block, scores, working_set.offer)
             if self.watch.stop():
                 raise Stopped
-        if working_set is not None:
-            working_set.end_reading()
         return sums.certificate()
 
     def _emit_outer(self) -> None:

@@ -17,9 +17,6 @@ from blocksvm.sources.source import Source
 from blocksvm.training.working_set_kernels import bring_back, compact, renew, take_in
 
 SET_SHARE = 0.5  # of the memory for blocks; of the nonzeros where all rows are in memory
-# Of the least share in a reading, the least in the next: shares fall, but not all rows are copied again.  With 0 eleven
-# data sets take 1.04 times as long, one of equal rows 1.4 times; with a half five take 1.3 times as many readings.
-LOWERED = 0.25
 BIN_BITS, BINS = 48, 1 << 15  # of a share's bits, those that are not looked at to find most of the largest ones
 # Bytes of a row: of the source, where to find its slot; of one that may be a member, its share, its positions among the
 # members and in their order, and what choosing them takes; of one in a slot, also whether it is a member.
@@ -62,9 +59,10 @@ class WorkingSet:
     """Rows copied out of the blocks, within ``n_bytes`` of memory and for rows of this source; resident: all rows are
     in one block, in which members are marked, and none is copied.
 
-    block: the copies, or that block, of which ``members`` (m,) int32 are passed over; share (n,) float64: of the block's rows, their
-    shares of the gap when they were visited last; seen: the sum of all shares as the rows passed by in this reading,
-    and left_out: of those that are no members.
+    block: the copies, or that block, of which ``members`` (m,) int32 are passed over; share (n,) float64: of the
+    block's rows, their shares of the gap when they were visited last; least: what a row's share must reach, since rows
+    with less have found no room in this reading; seen: the sum of all shares as the rows passed by in it, and left_out:
+    of those that are no members.
     """
 
     def __init__(self, source: Source, n_bytes: int, resident: bool = False):
@@ -81,8 +79,7 @@ class WorkingSet:
         self.member = np.zeros(most, np.uint8)
         self.held_share = np.zeros(most)
         self.used = np.zeros(4, np.int64)
-        self.least = self.reached = 0.0  # the least share of a member, now and when the last reading had ended
-        self.seen = self.left_out = 0.0
+        self.least = self.seen = self.left_out = 0.0
         self._settle()
 
     def _settle(self) -> None:
@@ -110,8 +107,7 @@ class WorkingSet:
 
     def begin_reading(self, reset: bool) -> None:
         """All rows will pass by once more; reset: no row is a member before it has."""
-        self.least = LOWERED * self.reached
-        self.seen = self.left_out = 0.0
+        self.least = self.seen = self.left_out = 0.0
         if reset:
             self.member[:] = 0
             self.used[1:] = 0
@@ -127,10 +123,6 @@ class WorkingSet:
         """Rows whose shares add up to this have passed by without being offered, and are no members."""
         self.seen += share
         self.left_out += share
-
-    def end_reading(self) -> None:
-        """All rows have passed by."""
-        self.reached = self.least
 
     def offer(self, block: Block, share: np.ndarray) -> None:
         """A block has been visited; share (n,) float64 of its rows' shares of the gap, below 0 for a row at rest."""
@@ -205,7 +197,7 @@ class WorkingSet:
             "lengths": np.diff(self.held.indptr[: listed + 1]),
             "share": self.held_share[:n],
             "member": self.member[:n],
-            "sums": np.array([self.least, self.reached, self.seen, self.left_out]),
+            "sums": np.array([self.least, self.seen, self.left_out]),
         }
 
     def restore(self, saved: dict[str, np.ndarray], blocks: Iterable[Block]) -> None:
@@ -216,7 +208,7 @@ class WorkingSet:
         n, most = len(share), len(self.slots)
         listed = 0 if self.resident else n
         sound: bool = [array.dtype for array in arrays] == [array.dtype for array in self.saved().values()]
-        sound = sound and len(rows) == len(lengths) == listed and len(member) == n and len(sums) == 4
+        sound = sound and len(rows) == len(lengths) == listed and len(member) == n and len(sums) == 3
         sound = sound and n in ((0, most) if self.resident else range(len(self.member) + 1))
         sound = sound and not np.isnan(share).any() and not np.isnan(sums).any() and len(np.unique(rows)) == listed
         wrong = not sound or (rows < 0) | (rows >= most) | (lengths < 0) | (lengths > self.capacity)
@@ -226,7 +218,7 @@ class WorkingSet:
         self.held.indptr[: listed + 1] = np.append(0, np.cumsum(lengths))
         self.slots[rows] = np.arange(listed, dtype=np.int32)
         self.used[0] = n
-        self.least, self.reached, self.seen, self.left_out = sums.tolist()
+        self.least, self.seen, self.left_out = sums.tolist()
         counts = [self._bring_back(block) for block in blocks] if n else []
         if sum(counts) != n or min(counts, default=0) < 0:
             raise InputError("the checkpoint's working set has rows that the source lacks; start afresh")
