@@ -22,7 +22,7 @@ import pytest
 import scipy
 from support.paths import ROOT
 
-from blocksvm.cli.commands import COMMANDS, module_of
+from blocksvm.cli.commands import COMMANDS
 from blocksvm.model.model_file import describe_model
 from blocksvm.online import LEARNERS
 from blocksvm.online.methods import NAMES
@@ -120,7 +120,7 @@ def commands(code: str) -> list[str]:
     return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
-def shell(line: str, run_in_process) -> str:
+def shell(line: str, succeeds) -> str:
     """What a command line prints; of ours alone, in this process."""
     line = line.replace("$(date +%F)", f"{date.today()}")
     words = shlex.split(line, comments=True)
@@ -128,8 +128,7 @@ def shell(line: str, run_in_process) -> str:
         words = ["blocksvm", words[2].removeprefix("blocksvm."), *words[3:]]
     if words[0] == "blocksvm" and not re.search(r"[|<>;*]|\$\(", line.split(" #")[0]):
         assert words[1] in COMMANDS
-        told = run_in_process(module_of(words[1]).main, *words[2:])
-        assert told.code == 0, f"{line}\n{told.err}"
+        told = succeeds(words[1], *words[2:])
         return told.out + told.err
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     env = os.environ | {"PATH": os.pathsep.join(paths), "PYTHONPATH": str(ROOT)}
@@ -147,7 +146,7 @@ def shown(name: str, text: str) -> list[str]:
 
 
 @pytest.mark.process
-def test_what_is_done_each_night_can_be_done_in_the_third(tmp_path, monkeypatch, run_in_process):
+def test_what_is_done_each_night_can_be_done_in_the_third(tmp_path, monkeypatch, succeeds):
     """As it is printed: a job that is killed and repeated, too."""
     name = "recipes/nightly.md"
     monkeypatch.chdir(tmp_path)
@@ -156,7 +155,7 @@ def test_what_is_done_each_night_can_be_done_in_the_third(tmp_path, monkeypatch,
         if kind == "python":
             exec(compile(code, name, "exec"), {})  # noqa: S102
         for line in commands(code) if kind == "sh" and commands(code) != lines else ():
-            shell(line, run_in_process)
+            shell(line, succeeds)
     with open_store("rows.h5") as found:
         expected = found.n_samples
     for night in range(3):
@@ -165,7 +164,7 @@ def test_what_is_done_each_night_can_be_done_in_the_third(tmp_path, monkeypatch,
         # killed after each of its lines and begun again in the last night; repeated as a whole in the others
         for n in range(1, len(lines) + 1) if night == 2 else (len(lines), len(lines)):
             for line in lines[:n]:
-                shell(line, run_in_process)
+                shell(line, succeeds)
         with open_store("rows.h5") as found:
             assert found.n_samples == expected
             assert describe_model("model.h5").fingerprint == found.fingerprint
@@ -173,7 +172,7 @@ def test_what_is_done_each_night_can_be_done_in_the_third(tmp_path, monkeypatch,
 
 @pytest.mark.process
 @pytest.mark.parametrize("name", sorted({name for name in PAGES if BLOCK.search(PAGES[name].read_text())} - ELSEWHERE))
-def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, run_in_process):
+def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, succeeds):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     for seed, file in enumerate(FILES):
@@ -182,7 +181,7 @@ def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, run_in_process):
     namespace, printed = {"__name__": "__main__"}, ""
     for kind, code in blocks(name):
         if kind == "sh":
-            printed = "".join(shell(line, run_in_process) for line in commands(code))
+            printed = "".join(shell(line, succeeds) for line in commands(code))
         elif kind == "text" and printed:
             told = shown(name, printed)
             assert [line for line in shown(name, code) if not any(one.startswith(line) for one in told)] == []

@@ -14,8 +14,7 @@ from scipy.optimize import minimize
 from support.paths import ROOT
 from support.training_cases import make_store, random_rows
 
-from blocksvm import fit, open_store
-from blocksvm.model.model_file import load_model
+from blocksvm import fit, load_model, open_store
 
 TEXT = "".join((ROOT / "docs" / name).read_text() for name in ("extending.md", "extending-data.md"))
 

@@ -9,7 +9,6 @@ import pytest
 from support.paths import GOLDEN
 
 import blocksvm
-from blocksvm.cli.commands import module_of
 from blocksvm.exchange.forms import to_estimator
 
 STORES = {"store.h5": "rows.svm", "weighted.h5": "rows.svm", "sets.h5": "sets.svm", "words.h5": "reviews.tsv"}
@@ -33,7 +32,7 @@ def run(tmp_path, monkeypatch, succeeds):
 
     def run(line: str):
         name, *arguments = line.split()
-        return succeeds(module_of(name).main, *arguments)
+        return succeeds(name, *arguments)
 
     return run
 

@@ -6,19 +6,16 @@ import numpy as np
 import pytest
 import scipy.optimize
 from scipy import sparse
+from sklearn.isotonic import IsotonicRegression
 from support.fold_cases import dense, looped
 from support.paths import GOLDEN
 from support.training_cases import make_store, random_rows, svmlight
 
-from blocksvm.base.errors import InputError
+from blocksvm import InputError, Matrix, load_model
 from blocksvm.base.threads import Threads
 from blocksvm.estimators import LinearSVC
-from blocksvm.info import main as info_main
-from blocksvm.model.model_file import describe_model, load_model
-from blocksvm.predict import main as predict_main
-from blocksvm.sources.matrix import Matrix
+from blocksvm.model.model_file import describe_model
 from blocksvm.store.descriptions import as_json, parse
-from blocksvm.train import main as train_main
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.calibration import FOLDS, calibrated, isotonic, platt
@@ -61,10 +58,9 @@ def test_platt_where_the_classes_are_apart(sign):
 
 
 def test_the_isotonic_function_is_scikit_learn_s(counted):
-    peer = pytest.importorskip("sklearn.isotonic")
     values, negative, positive = counted
     weights = negative + positive
-    theirs = peer.IsotonicRegression(out_of_bounds="clip").fit(values, positive / weights, sample_weight=weights)
+    theirs = IsotonicRegression(out_of_bounds="clip").fit(values, positive / weights, sample_weight=weights)
     found = isotonic(values, negative, positive)
     at = np.linspace(-8.0, 8.0, 500)
     np.testing.assert_allclose(np.interp(at, found["values"], found["probabilities"]), theirs.predict(at), atol=1e-9)
@@ -102,9 +98,9 @@ def test_from_train_to_predict(tmp_path, succeeds, kind):
     store = make_store(tmp_path, X[:400], y[:400], chunk_nonzeros=128)
     (tmp_path / "new.svm").write_text(svmlight(X[400:], y[400:]))
     model = tmp_path / "m.h5"
-    said = succeeds(train_main, store, model, "--calibrate", kind, "-C", "0.3").out + succeeds(info_main, model).out
+    said = succeeds("train", store, model, "--calibrate", kind, "-C", "0.3").out + succeeds("info", model).out
     assert said.count(f"calibrated on rows held out: {kind}") == 2
-    done = succeeds(predict_main, model, tmp_path / "new.svm", "--probabilities")
+    done = succeeds("predict", model, tmp_path / "new.svm", "--probabilities")
     told = np.array([line.split() for line in done.out.splitlines()], dtype=float)
     np.testing.assert_allclose(told.sum(axis=1), 1.0, atol=1e-12)
     loaded = load_model(model)
@@ -136,6 +132,6 @@ def test_a_damaged_calibration_is_told():
 def test_what_cannot_be_is_refused(tmp_path, refusal, arguments, expected):
     X, y = random_rows(n=60, d=10, seed=2)
     store = make_store(tmp_path, X, y)
-    assert expected in refusal(train_main, store, tmp_path / "m.h5", "--calibrate", "platt", *arguments)
+    assert expected in refusal("train", store, tmp_path / "m.h5", "--calibrate", "platt", *arguments)
     with pytest.raises(InputError, match="is for dual-cd on rows of two classes"):
         calibrated(Matrix(X, np.arange(60) % 3), TrainSettings.of(), "platt")

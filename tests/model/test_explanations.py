@@ -8,7 +8,6 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocksvm import predict, split, train
 from blocksvm.kernels.rows import Entries
 from blocksvm.model.explanations import MOST, largest_contributions
 from blocksvm.model.model_file import load_model
@@ -62,9 +61,9 @@ def trained(request, tmp_path, succeeds, monkeypatch):
     make_texts(tmp_path / "new.tsv", 30, 1, labels)
     more = ["--bits", "12"] if request.param == "hashed" else ["--idf", "smooth"]
     documents = ["--format", "documents", "--ngrams", "word:1-2,char:3", "--normalize", "l2"]
-    succeeds(split.main, "t.tsv", "t.h5", *documents, *more)
-    succeeds(split.main, "new.tsv", "new.h5", *(documents + more if "--bits" in more else ["--like", "t.h5"]))
-    succeeds(train.main, "t.h5", "m.h5", "--bias", "1", "--tol", "0.1")
+    succeeds("split", "t.tsv", "t.h5", *documents, *more)
+    succeeds("split", "new.tsv", "new.h5", *(documents + more if "--bits" in more else ["--like", "t.h5"]))
+    succeeds("train", "t.h5", "m.h5", "--bias", "1", "--tol", "0.1")
     return request.param
 
 
@@ -73,9 +72,9 @@ def test_all_contributions_and_the_bias_are_the_decision_value(trained, succeeds
     model = load_model("m.h5")
     names = [str(i) for i in model.feature_ids] if model.feature_names is None else model.feature_names
     known = {name.replace("\t", "\\t") for name in names}
-    scored = explanations(succeeds(predict.main, "m.h5", "new.tsv", "--scores", "--explain", MOST).out)
-    labelled = explanations(succeeds(predict.main, "m.h5", "new.tsv", "--explain", MOST).out)
-    plain = succeeds(predict.main, "m.h5", "new.tsv", "--scores").out.splitlines()
+    scored = explanations(succeeds("predict", "m.h5", "new.tsv", "--scores", "--explain", MOST).out)
+    labelled = explanations(succeeds("predict", "m.h5", "new.tsv", "--explain", MOST).out)
+    plain = succeeds("predict", "m.h5", "new.tsv", "--scores").out.splitlines()
     assert [scores for scores, _, _ in scored] == plain and len(plain) == 30
     for (scores, terms, bias), (label, *explained) in zip(scored, labelled, strict=True):
         assert [terms, bias] == explained
@@ -87,10 +86,10 @@ def test_all_contributions_and_the_bias_are_the_decision_value(trained, succeeds
         assert {name for name, _ in terms} <= known and len(terms) > 5
         sizes = [abs(value) for _, value in terms]
         assert sizes == sorted(sizes, reverse=True)
-    few = explanations(succeeds(predict.main, "m.h5", "new.tsv", "--explain", "3").out)
+    few = explanations(succeeds("predict", "m.h5", "new.tsv", "--explain", "3").out)
     assert few == [(label, terms[:3], bias) for label, terms, bias in labelled]
     for threads in ("1", "2"):
-        stored = explanations(succeeds(predict.main, "m.h5", "new.h5", "--explain", "3", "--threads", threads).out)
+        stored = explanations(succeeds("predict", "m.h5", "new.h5", "--explain", "3", "--threads", threads).out)
         assert [(label, bias) for label, _, bias in stored] == [(label, bias) for label, _, bias in few]
         for (_, mine, _), (_, theirs, _) in zip(stored, few, strict=True):
             assert [value for _, value in mine] == pytest.approx([value for _, value in theirs], abs=1e-12)
@@ -100,10 +99,10 @@ def test_features_of_a_store_are_told_by_their_own_names(tmp_path, succeeds, mon
     """Of a model that knows but their hashes, too, of which two features may share one."""
     monkeypatch.chdir(tmp_path)
     Path("t.svm").write_text("".join(f"{1 if i % 2 else -1} {i % 7 + 1}:1 {i % 5 + 40}:2\n" for i in range(40)))
-    succeeds(split.main, "t.svm", "t.h5", "--bits", "2")
-    succeeds(split.main, "t.svm", "plain.h5", "--keep-order")
-    succeeds(train.main, "t.h5", "m.h5", "--tol", "0.1")
-    told = explanations(succeeds(predict.main, "m.h5", "plain.h5", "--scores", "--explain", MOST).out)
+    succeeds("split", "t.svm", "t.h5", "--bits", "2")
+    succeeds("split", "t.svm", "plain.h5", "--keep-order")
+    succeeds("train", "t.h5", "m.h5", "--tol", "0.1")
+    told = explanations(succeeds("predict", "m.h5", "plain.h5", "--scores", "--explain", MOST).out)
     for i, (score, terms, bias) in enumerate(told):
         assert {int(name) for name, _ in terms} <= {i % 7 + 1, i % 5 + 40}
         assert sum(value for _, value in terms) + bias == pytest.approx(float(score), abs=1e-12)
@@ -117,9 +116,8 @@ def test_contributions_of_a_store_are_counted_in_memory(trained):
         scorer.budget.total = scorer.budget.total - scorer.budget.left + n_bytes_for_rows
         return list(scorer.scores())
 
-    assert (
-        StoreScorer("m.h5", "new.h5", 10**9, explain=7).row_bytes > StoreScorer("m.h5", "new.h5", 10**9).row_bytes + 100
-    )
+    explained, plain = (StoreScorer("m.h5", "new.h5", 10**9, explain=n).row_bytes for n in (7, None))
+    assert explained > plain + 100
     whole, parts = pieces(10**8), pieces(2_000)
     assert len(whole) == 1 < len(parts)
     for k, array in enumerate(whole[0].contributions):
@@ -129,12 +127,12 @@ def test_contributions_of_a_store_are_counted_in_memory(trained):
 def test_ids_where_features_have_no_names_and_targets(tmp_path, succeeds, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("t.svm").write_text("1.5 3:1 5:2\n0.5 3:2\n-1 5:1 9:1\n" * 5)
-    succeeds(split.main, "t.svm", "t.h5")
-    succeeds(train.main, "t.h5", "m.h5", "--loss", "squared", "--tol", "1e-3")
+    succeeds("split", "t.svm", "t.h5")
+    succeeds("train", "t.h5", "m.h5", "--loss", "squared", "--tol", "1e-3")
     model = load_model("m.h5")
     w = dict(zip(model.feature_ids.tolist(), model.weights.tolist(), strict=True))
     Path("new.svm").write_text("0 3:0.5 4:7 9:-2\n0\n")
-    first, second = explanations(succeeds(predict.main, "m.h5", "new.svm", "--explain", "5").out)
+    first, second = explanations(succeeds("predict", "m.h5", "new.svm", "--explain", "5").out)
     expected = reference.largest_contributions([(3, 0.5), (9, -2.0)], w, 5)
     assert first[1] == [(str(j), value) for j, value in expected] and second[1] == [] and first[2] == 0.0
 
@@ -147,7 +145,7 @@ def test_ids_where_features_have_no_names_and_targets(tmp_path, succeeds, monkey
 def test_refusals(tmp_path, succeeds, refusal, monkeypatch, words, n, sentence):
     monkeypatch.chdir(tmp_path)
     Path("t.svm").write_text("1 3:1 5:2\n-1 3:2\n" * 5)
-    succeeds(split.main, "t.svm", "t.h5")
-    succeeds(train.main, "t.h5", "m.h5", *words.split())
+    succeeds("split", "t.svm", "t.h5")
+    succeeds("train", "t.h5", "m.h5", *words.split())
     for given_ in ("t.svm", "t.h5"):
-        assert sentence in refusal(predict.main, "m.h5", given_, "--explain", n)
+        assert sentence in refusal("predict", "m.h5", given_, "--explain", n)

@@ -5,25 +5,23 @@ import json
 import shutil
 
 import numpy as np
+import pyarrow
 import pytest
 import scipy.sparse
+from pyarrow import feather, parquet
 from support.file_cases import rewrite_meta
 from support.paths import GOLDEN
 
 import blocksvm
-from blocksvm import predict, split, stream
-from blocksvm.base.errors import CONTROLS, InputError, printable, shown_lines
+from blocksvm import InputError, load_model, stream
+from blocksvm.base.errors import CONTROLS, printable, shown_lines
 from blocksvm.base.labels import label_text
 from blocksvm.cli.console import Diagnostics, Results
 from blocksvm.cli.texts import Line
-from blocksvm.model.model_file import load_model
+from blocksvm.estimators import LinearSVR
 
 EVIL = "a\x1b[31m\nb\r\u2028\x9b\u202ec"
 ESCAPED = r"a\x1b[31m\nb\r\u2028\x9b\u202ec"
-
-
-def sound(text: str) -> bool:
-    return CONTROLS.search(text.replace("\n", "")) is None
 
 
 def test_control_characters_are_shown_as_escapes():
@@ -53,7 +51,7 @@ def test_a_prediction_stays_a_line(tmp_path, succeeds):
     model, lines = tmp_path / "m.h5", tmp_path / "out"
     shutil.copy(GOLDEN / "words-model.h5", model)
     rewrite_meta(model, lambda meta: meta.update(labels=["a\nb", "spam"]))
-    succeeds(predict.main, model, GOLDEN / "reviews.tsv", lines, "--quiet")
+    succeeds("predict", model, GOLDEN / "reviews.tsv", lines, "--quiet")
     told = lines.read_text().splitlines()
     assert len(told) == len((GOLDEN / "reviews.tsv").read_text().splitlines()) and set(told) <= {r"a\nb", "spam"}
     assert load_model(model).labels == ("a\nb", "spam")  # in Python they are as they are
@@ -75,38 +73,34 @@ def rows_with(folder, label: float):
     (folder / "m.docs").write_text("".join(f"{w}\thello {i}\n" for i, w in enumerate(own)))
     found = [("m.npz", "--label labels"), ("m.npy", "--label 1"), ("m.svm", ""), ("m.csv", ""), ("m.vw", "--format vw"),
              ("m.sets", "--format multilabel"), ("m.docs", "--format documents")]  # fmt: skip
-    arrow = pytest.importorskip("pyarrow")
-    from pyarrow import feather, parquet
-
-    table = arrow.table({"label": y, "a": np.arange(20.0)})
+    table = pyarrow.table({"label": y, "a": np.arange(20.0)})
     parquet.write_table(table, folder / "m.parquet")
     feather.write_feather(table, folder / "m.arrow", compression="uncompressed")
     return [*found, ("m.parquet", ""), ("m.arrow", "")]
 
 
 @pytest.mark.slow
-def test_infinite_labels_are_refused_by_every_format(tmp_path, run_in_process):
+def test_infinite_labels_are_refused_by_every_format(tmp_path, refusal):
     for name, options in rows_with(tmp_path, -np.inf):
         line = 5 if name == "m.csv" else 4
-        done = run_in_process(split.main, tmp_path / name, tmp_path / "s.h5", *options.split(), "--overwrite")
-        assert done.code == 2, (name, done.err)
-        assert f"{name}:{line}: " in done.last_line and "not a finite number" in done.last_line, (name, done.last_line)
+        done = refusal("split", tmp_path / name, tmp_path / "s.h5", *options.split(), "--overwrite")
+        assert f"{name}:{line}: " in done and "not a finite number" in done, (name, done)
         targets = ("--targets", "sets", "--labels", "0,1,7") if name == "m.sets" else ("--targets", "numbers")
-        done = run_in_process(stream.main, tmp_path / name, "--learner", "pa1", *targets, *options.split())
-        assert done.code == 2 and f"{name}:{line}: " in done.last_line, (name, done.err)
-        assert "finite" in done.last_line or "one of" in done.last_line, (name, done.last_line)
+        done = refusal(stream.main, tmp_path / name, "--learner", "pa1", *targets, *options.split())
+        assert f"{name}:{line}: " in done, (name, done.err)
+        assert "finite" in done or "one of" in done, (name, done)
 
 
-def test_labels_with_line_breaks_are_refused_where_they_stand(tmp_path, run_in_process):
-    (tmp_path / "m.csv").write_bytes(b'label,a\nham,1\n"ha\rm",2\nspam,3\n')
-    done = run_in_process(split.main, tmp_path / "m.csv", tmp_path / "s.h5")
-    assert (done.code, sound(done.err)) == (2, True)
-    assert "m.csv:3: " in done.last_line
-    (tmp_path / "m.docs").write_text("ham\thello\nsp\x1bam\tyou\nham\tthere\n")
-    done = run_in_process(split.main, tmp_path / "m.docs", tmp_path / "s.h5", "--format", "documents")
-    assert (done.code, sound(done.err)) == (2, True)
-    assert r"m.docs:2: the label 'sp\x1bam' has a line break" in done.last_line
-    assert not (tmp_path / "s.h5").exists()
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [("m.csv", b'label,a\nham,1\n"ha\rm",2\nspam,3\n', "m.csv:3: "),
+     ("m.docs", b"ham\thello\nsp\x1bam\tyou\n", r"m.docs:2: the label 'sp\x1bam' has a line break")],
+)  # fmt: skip
+def test_labels_with_line_breaks_are_refused_where_they_stand(tmp_path, refusal, name, text, says):
+    (tmp_path / name).write_bytes(text)
+    format_ = ["--format", "documents"] * (name == "m.docs")
+    told = refusal("split", tmp_path / name, tmp_path / "s.h5", *format_)
+    assert CONTROLS.search(told) is None and says in told and not (tmp_path / "s.h5").exists()
 
 
 @pytest.mark.parametrize(
@@ -122,18 +116,14 @@ def test_labels_given_in_python(y, says):
 
 
 def test_batches_of_an_iterator_are_checked(tmp_path):
-    from blocksvm.estimators import LinearSVR
-
-    X = np.eye(4)
     with pytest.raises(InputError, match="row 1 of the batches: the label inf is not a finite number"):
-        LinearSVR().fit(iter([(X, np.array([1.0, np.inf, 2.0, 3.0]))]))
+        LinearSVR().fit(iter([(np.eye(4), np.array([1.0, np.inf, 2.0, 3.0]))]))
 
 
-def test_a_stream_that_skips_bad_lines_skips_a_label_that_is_none(tmp_path, run_in_process):
+def test_a_stream_that_skips_bad_lines_skips_a_label_that_is_none(tmp_path, refusal, succeeds):
     rows = tmp_path / "rows.svm"
     rows.write_text("1 1:1\ninf 1:2\n-1 2:1\nnan 2:1\n1 1:1\n")
-    done = run_in_process(stream.main, rows, "--learner", "pa1", "--skip-bad", "--json", "--quiet")
-    assert done.code == 0, done.err
+    done = succeeds(stream.main, rows, "--learner", "pa1", "--skip-bad", "--json", "--quiet")
     assert json.loads(done.out)["skipped"] == 2
-    refused = run_in_process(stream.main, rows, "--learner", "pa1", "--quiet")
-    assert refused.code == 2 and f"{rows}:2: the label 'inf' is not a finite number" in refused.err
+    refused = refusal(stream.main, rows, "--learner", "pa1", "--quiet")
+    assert f"{rows}:2: the label 'inf' is not a finite number" in refused

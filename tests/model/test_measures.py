@@ -8,16 +8,10 @@ from scipy import sparse
 from sklearn import metrics
 from support.training_cases import make_store, random_rows
 
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
+from blocksvm import InputError, Matrix, fit, load_model, open_store
 from blocksvm.model.decision_values import each, logistic, one_of_several
 from blocksvm.model.measures import ClassMeasures, Probabilities, RealMeasures, SetMeasures, merge
-from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import Scores
-from blocksvm.predict import main as predict_main
-from blocksvm.sources.matrix import Matrix
-from blocksvm.store.reader import open_store
-from blocksvm.train import main as train_main
 
 
 def counted(measures, values, classes, labels, pieces=7):
@@ -79,9 +73,8 @@ def test_more_classes_labels_that_are_strings_and_some_unknown():
     found = counted(ClassMeasures(("a", "b", "c", "d")), None, classes, labels)
     there = np.array([label is not None for label in labels])
     true, predicted = labels[there].tolist(), names[classes][there].tolist()
-    precision, recall, f1, _ = metrics.precision_recall_fscore_support(
-        true, predicted, labels=["a", "b", "c"], zero_division=np.nan
-    )
+    how = {"labels": ["a", "b", "c"], "zero_division": np.nan}
+    precision, recall, f1, _ = metrics.precision_recall_fscore_support(true, predicted, **how)
     np.testing.assert_allclose(np.array(found.by_class())[:, :3], (precision, recall, f1), rtol=1e-14)
     assert np.isnan(np.array(found.by_class())[:, 3]).all()
     lines = found.sentences()
@@ -95,10 +88,8 @@ def test_probabilities():
     found = counted(ClassMeasures((3.0, 7.0), logistic), values, classes, labels)
     p = 1.0 / (1.0 + np.exp(-values))
     lines = found.sentences()
-    expected = (
-        f"log-loss {metrics.log_loss(labels == 7, p):.6f}, Brier score {metrics.brier_score_loss(labels == 7, p):.6f}"
-    )
-    assert expected in lines
+    costs = metrics.log_loss(labels == 7, p), metrics.brier_score_loss(labels == 7, p)
+    assert f"log-loss {costs[0]:.6f}, Brier score {costs[1]:.6f}" in lines
     np.testing.assert_allclose(logistic(np.array([-1e4, -30.0, 0.0, 2.0, 1e4]))[:, 1],
                                [0.0, np.exp(-30) / (1 + np.exp(-30)), 0.5, 1 / (1 + np.exp(-2)), 1.0],
                                rtol=1e-14)  # fmt: skip
@@ -149,7 +140,7 @@ def test_predict_writes_probabilities_and_says_what_they_are_worth(fitted, succe
     for source in (folder / "logistic.svm", folder / "logistic.h5"):
         out_file = folder / "p.txt"
         given = folder / "logistic.model.h5", source, out_file, "--probabilities", "--overwrite"
-        out = succeeds(predict_main, *given).out
+        out = succeeds("predict", *given).out
         np.testing.assert_allclose(np.loadtxt(out_file), expected, rtol=1e-6)
         told = float(out.partition("log-loss ")[2].split(",")[0].split()[0])
         assert told == pytest.approx(metrics.log_loss(y == 1, expected[:, 1]), abs=1e-5)
@@ -160,7 +151,7 @@ def test_predict_writes_probabilities_and_says_what_they_are_worth(fitted, succe
 def test_probabilities_of_a_loss_that_has_none(fitted, refusal):
     folder, X, *_ = fitted
     model = folder / "hinge.model.h5"
-    given = predict_main, model, folder / "hinge.svm", "--probabilities"
+    given = "predict", model, folder / "hinge.svm", "--probabilities"
     assert re.search("its decision values are no probabilities; .*--loss logistic", refusal(*given))
     assert "are written one at a time" in refusal(*given, "--scores")
     of_numbers = fit(X, X @ np.arange(15.0), loss="squared-epsilon-insensitive").model
@@ -171,7 +162,7 @@ def test_probabilities_of_a_loss_that_has_none(fitted, refusal):
 
 def test_little_memory_does_without_the_curve(fitted, succeeds):
     folder, *_ = fitted
-    given = predict_main, folder / "hinge.model.h5", folder / "hinge.svm", folder / "q.txt", "--overwrite", "--memory"
+    given = "predict", folder / "hinge.model.h5", folder / "hinge.svm", folder / "q.txt", "--overwrite", "--memory"
     assert "ROC AUC" in succeeds(*given, "1GB").out
     told = succeeds(*given, "8MB").out
     assert "ROC AUC" not in told and "balanced accuracy" in told
@@ -182,8 +173,8 @@ def test_probabilities_of_several_classes(tmp_path, succeeds):
     X, _ = random_rows(n=200, d=12, seed=4)
     y = np.asarray(X[:, :3].toarray().argmax(axis=1), float) + 1.0
     store, model = make_store(tmp_path, X, y), tmp_path / "m.h5"
-    succeeds(train_main, store, model, "--loss", "logistic", "--tol", "1e-6")
-    told = [succeeds(predict_main, model, one, "--probabilities") for one in (tmp_path / "rows.svm", store)]
+    succeeds("train", store, model, "--loss", "logistic", "--tol", "1e-6")
+    told = [succeeds("predict", model, one, "--probabilities") for one in (tmp_path / "rows.svm", store)]
     found = [np.array([line.split() for line in one.out.splitlines()], float) for one in told]
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6, atol=1e-9)
     loaded = load_model(model)

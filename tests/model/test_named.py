@@ -12,10 +12,8 @@ from support.file_cases import described, put, rewrite_meta, texts_of
 from support.paths import GOLDEN
 
 import blocksvm
-from blocksvm import predict, split
 from blocksvm.base import user_code
 from blocksvm.base.errors import CONTROLS, InputError
-from blocksvm.cli.commands import module_of
 from blocksvm.formats import get_format
 from blocksvm.losses import get_loss
 from blocksvm.model.model_file import load_model
@@ -38,9 +36,8 @@ def here(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def marker(tmp_path, monkeypatch):
     """A module that notes that it ran, and nothing named by the user."""
-    (tmp_path / f"{MARKER}.py").write_text(
-        f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\nTHING = 1\n"
-    )
+    code = f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\nTHING = 1\n"
+    (tmp_path / f"{MARKER}.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(user_code, "_by_user", set())
     importlib.invalidate_caches()
@@ -111,7 +108,7 @@ def run(run_in_process):
 
     def run(line: str, *more: str):
         name, *words = line.split()
-        return run_in_process(module_of(name).main, *words, *more)
+        return run_in_process(name, *words, *more)
 
     return run
 
@@ -204,7 +201,7 @@ def test_a_place_counts_only_for_the_setting_that_it_is_given_for(marker):
 def test_no_other_word_of_the_line_is_trust(here, marker, run_in_process, words):
     """Neither the name of a file, nor another option's value, nor a part of the same option's."""
     forged("model.h5", here / "m.h5", ("text", "format"), PLACE)
-    done = run_in_process(predict.main, "m.h5", "rows.svm", *words)
+    done = run_in_process("predict", "m.h5", "rows.svm", *words)
     assert (done.code, marker.exists(), MARKER in sys.modules) == (2, False, False)
 
 
@@ -214,9 +211,9 @@ def test_a_word_elsewhere_permits_no_file_to_name_code(here, marker, refusal, op
     Path(PLACE).mkdir()
     forged("store.h5", here / "s.h5", ("recipe", "format"), PLACE)
     forged("model.h5", here / "m.h5", ("text", "format"), PLACE)
-    told = refusal(split.main, "rows.svm", "s.h5", "--append", *option.format(PLACE).split())
+    told = refusal("split", "rows.svm", "s.h5", "--append", *option.format(PLACE).split())
     Path(PLACE).rmdir()
-    for line in (told, refusal(predict.main, "m.h5", "rows.svm", PLACE)):
+    for line in (told, refusal("predict", "m.h5", "rows.svm", PLACE)):
         assert f"names {PLACE} as its format" in line
     assert not marker.exists()
 

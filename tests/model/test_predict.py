@@ -10,16 +10,11 @@ import pytest
 import reference
 from support.training_cases import looped
 
-from blocksvm.api.files import predict_files
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError, InputWarning
+from blocksvm import InputError, InputWarning, fit, load_model, open_store, predict_files
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats.format import EXPANSION
-from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import StoreScorer, TextScorer
 from blocksvm.model.solver_state import open_state, verify_state
-from blocksvm.predict import main
-from blocksvm.store.reader import open_store
 
 MEMORY = 200_000_000
 
@@ -170,10 +165,10 @@ def test_the_command(trained, tmp_path, succeeds, refusal):
     expected, labels = expected_scores(trained, "test.svm")
     predicted = np.where(expected > 0, 7.0, 3.0)
     accuracy, given = f"accuracy {np.mean(predicted == labels):.6f}", (trained / "model.h5", trained / "test.svm")
-    assert accuracy in succeeds(main, *given, tmp_path / "out.txt", "--scores").out
-    assert "--overwrite" in refusal(main, *given, tmp_path / "out.txt")
+    assert accuracy in succeeds("predict", *given, tmp_path / "out.txt", "--scores").out
+    assert "--overwrite" in refusal("predict", *given, tmp_path / "out.txt")
     np.testing.assert_allclose(np.loadtxt(tmp_path / "out.txt"), expected, rtol=1e-12, atol=1e-14)
-    to_stdout = succeeds(main, trained / "model.h5", trained / "test.h5")
+    to_stdout = succeeds("predict", trained / "model.h5", trained / "test.h5")
     np.testing.assert_array_equal(np.array(to_stdout.out.split(), dtype=float), predicted)
     assert accuracy in to_stdout.err
 
@@ -188,16 +183,16 @@ def test_bad_input_is_one_sentence(trained, tmp_path, refusal):
     (trained / "bad.svm").write_text("3 1:1\n3 nonsense\n")
     (trained / "empty.svm").write_text("")
     for model, given, words in BAD:
-        assert words in refusal(main, trained / model, trained / given, tmp_path / "out.txt")
+        assert words in refusal("predict", trained / model, trained / given, tmp_path / "out.txt")
         assert list(tmp_path.iterdir()) == []
-    given = main, trained / "model.h5", trained / "test.svm"
+    given = "predict", trained / "model.h5", trained / "test.svm"
     assert "are needed" in refusal(*given, tmp_path / "o", "--memory", "1kB")
     assert "test.svm: is also an input; choose another" in refusal(*given, trained / "test.svm", "--overwrite")
 
 
 def test_another_normalisation_is_said(trained, tmp_path, succeeds):
     split_rows([str(trained / "test.svm")], tmp_path / "l2.h5", SplitSettings(normalize="l2"))
-    told = succeeds(main, trained / "model.h5", tmp_path / "l2.h5", tmp_path / "out.txt").err
+    told = succeeds("predict", trained / "model.h5", tmp_path / "l2.h5", tmp_path / "out.txt").err
     assert "--normalize none, this store's with l2" in told
 
 
@@ -205,7 +200,7 @@ def test_entries_that_the_model_does_not_know_are_counted(trained, tmp_path, suc
     """Two in each of 57 rows, in text and in a store, also where this is read in parts."""
     known = (trained / "test.svm").read_text().count(":") - 2 * 57
     for name in ("test.svm", "test.h5"):
-        told = succeeds(main, trained / "model.h5", trained / name, tmp_path / f"{name}.txt", "--json").out
+        told = succeeds("predict", trained / "model.h5", trained / name, tmp_path / f"{name}.txt", "--json").out
         figures = json.loads(told)
         assert (figures["entries"], figures["unknown_entries"]) == (known + 2 * 57, 2 * 57)
     scorer = StoreScorer(trained / "model.h5", trained / "test.h5", MEMORY, n_jobs=2)
@@ -219,7 +214,7 @@ def test_entries_that_have_no_factor_are_unknown(trained, tmp_path, succeeds):
     with open_store(tmp_path / "s.h5") as store:
         fit(store, tol=1e-2).save(tmp_path / "m.h5")
     (tmp_path / "new.svm").write_text("3 900:1\n7 901:2 902:1\n")
-    done = succeeds(main, tmp_path / "m.h5", tmp_path / "new.svm", tmp_path / "p.txt", "--json")
+    done = succeeds("predict", tmp_path / "m.h5", tmp_path / "new.svm", tmp_path / "p.txt", "--json")
     figures = json.loads(done.out)
     assert (figures["entries"], figures["unknown_entries"]) == (3, 3)
     assert "warning: of the 3 entries none is of a feature" in done.err
@@ -230,12 +225,12 @@ def test_a_folder_and_a_pattern_are_read_as_their_files(trained, tmp_path, succe
     (tmp_path / "day").mkdir()
     for name, part in (("b.svm", lines[20:]), ("a.svm", lines[:20]), ("_SUCCESS", [])):
         (tmp_path / "day" / name).write_text("".join(part))
-    expected = succeeds(main, trained / "model.h5", trained / "test.svm", "--scores").out
+    expected = succeeds("predict", trained / "model.h5", trained / "test.svm", "--scores").out
     day = tmp_path / "day"
     for given, times in (((day,), 1), ((day / "?.svm",), 1), ((day, trained / "test.svm", "-"), 2)):
-        assert succeeds(main, trained / "model.h5", *given, "--scores").out == times * expected
+        assert succeeds("predict", trained / "model.h5", *given, "--scores").out == times * expected
     shutil.copy(trained / "test.h5", day / "c.svm")
-    assert "c.svm: is a store, and predicted alone" in refusal(main, trained / "model.h5", day)
+    assert "c.svm: is a store, and predicted alone" in refusal("predict", trained / "model.h5", day)
 
 
 # one run of twenty ends in a fault of memory within HDF5 itself, where the damage is in its own tables of names

@@ -12,11 +12,9 @@ import pyarrow.parquet
 import pytest
 from support.thread_cluster import ThreadCluster
 
-from blocksvm.api.fit import fit
+from blocksvm import fit, open_store
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.model import shards
-from blocksvm.predict import main as predict
-from blocksvm.store.reader import open_store
 
 WORDS = ["good film", "bad film", "a plain one", "so good", "so bad", "plain", "not bad", "", 'quo"ted, good\\n']
 LABELS = ["neg", "none", "pos"]
@@ -72,7 +70,7 @@ def read(path) -> list[dict]:
 
 
 def told(succeeds, model, path, *options) -> np.ndarray:
-    lines = succeeds(predict, model, path, "--text", "text", *options).out.splitlines()
+    lines = succeeds("predict", model, path, "--text", "text", *options).out.splitlines()
     return np.array([line.split() for line in lines])
 
 
@@ -81,7 +79,7 @@ def test_each_file_has_the_scores_that_predict_tells(name, corpus, models, tmp_p
     folder, rows = corpus
     monkeypatch.setattr(shards, "GROUP_ROWS", 32)
     inputs = sorted((folder / "in").iterdir())
-    ran = succeeds(predict, models[name], *inputs, f"{tmp_path}/out/", "--text", "text", "--memory", "200MB")
+    ran = succeeds("predict", models[name], *inputs, f"{tmp_path}/out/", "--text", "text", "--memory", "200MB")
     assert "450 of 450 rows in 5 files" in ran.out
     for path in inputs:
         found = read(tmp_path / "out" / path.name)
@@ -103,7 +101,7 @@ def test_what_is_kept_and_selected(corpus, models, tmp_path, succeeds):
     tables = [folder / "in" / name for name in ("a.jsonl.gz", "b.parquet", "c.csv", "d.arrow")]
     condition = "label == 'pos' and probability > 0.4"
     options = ("--text", "text", "--keep", "id,label", "--select", condition)
-    succeeds(predict, models["three"], *tables, f"{tmp_path}/out/", *options)
+    succeeds("predict", models["three"], *tables, f"{tmp_path}/out/", *options)
     shares = told(succeeds, models["three"], tables[1], "--probabilities").astype(float)
     chosen = [k for k in range(len(rows)) if shares[k].argmax() == 2 and shares[k, 2] > 0.4]
     assert 0 < len(chosen) < len(rows)
@@ -113,38 +111,34 @@ def test_what_is_kept_and_selected(corpus, models, tmp_path, succeeds):
         assert [row["own_label"] for row in found] == [rows[k]["label"] for k in chosen]
         assert {row["label"] for row in found} == {"pos"}
     # of JSON, keys within others, and values as they were written
-    succeeds(predict, models["three"], tables[0], f"{tmp_path}/json/", "--keep", "meta.url,meta,no")
+    succeeds("predict", models["three"], tables[0], f"{tmp_path}/json/", "--keep", "meta.url,meta,no")
     for found, row in zip(read(tmp_path / "json" / "a.jsonl.gz"), rows, strict=True):
         assert found["meta.url"] == row["meta"]["url"] and found["meta"] == row["meta"] and "no" not in found
-    succeeds(predict, models["three"], tables[0], f"{tmp_path}/all/", "--keep", "*", "--top", "2")
+    succeeds("predict", models["three"], tables[0], f"{tmp_path}/all/", "--keep", "*", "--top", "2")
     for found, row in zip(read(tmp_path / "all" / "a.jsonl.gz"), rows, strict=True):
-        assert {key: found[key] for key in ("id", "meta", "text", "n")} == {
-            key: row[key] for key in ("id", "meta", "text", "n")
-        }
+        assert all(found[key] == row[key] for key in ("id", "meta", "text", "n"))
         assert found["own_label"] == row["label"] and found["probability"] >= found["probability_2"]
         assert found["label"] != found["label_2"]
-    succeeds(predict, models["three"], tables[1], f"{tmp_path}/of/", "--text", "text", "--score-of", "none")
+    succeeds("predict", models["three"], tables[1], f"{tmp_path}/of/", "--text", "text", "--score-of", "none")
     found = read(tmp_path / "of" / "b.parquet")
     np.testing.assert_allclose([row["probability"] for row in found], shares[:, 1])
     # a name is never taken twice, and patterns are of keys, too
     (tmp_path / "odd.jsonl").write_text('{"text": "good", "label": "x", "own_label": 5, "n1": NaN, "n2": 2}\n')
-    ran = succeeds(predict, models["three"], tmp_path / "odd.jsonl", f"{tmp_path}/odd/", "--keep", "*label,n*,nosuch")
+    ran = succeeds("predict", models["three"], tmp_path / "odd.jsonl", f"{tmp_path}/odd/", "--keep", "*label,n*,nosuch")
     assert "no object has the key nosuch" in " ".join(ran.err.split())
-    ran = succeeds(predict, models["three"], tmp_path / "odd.jsonl", tables[0], f"{tmp_path}/two/", "--keep", "id,n1")
+    ran = succeeds("predict", models["three"], tmp_path / "odd.jsonl", tables[0], f"{tmp_path}/two/", "--keep", "id,n1")
     assert "odd.jsonl: no object has the key id" in " ".join(ran.err.split())  # though another file follows
     line = (tmp_path / "odd" / "odd.jsonl").read_text()
     assert '"own_own_label":"x"' in line and '"own_label":5' in line and '"n1":NaN' in line and '"n2":2' in line
     # a file without rows has the columns of those with rows
     flat = pyarrow.parquet.read_table(tables[1])
     pyarrow.parquet.write_table(flat.slice(0, 0), tmp_path / "no.parquet")
-    succeeds(predict, models["three"], tmp_path / "no.parquet", f"{tmp_path}/no/", "--text", "text", "--keep", "id,n")
-    succeeds(predict, models["three"], tables[1], f"{tmp_path}/some/", "--text", "text", "--keep", "id,n")
-    schemas = [
-        pyarrow.parquet.read_schema(path) for path in (tmp_path / "no" / "no.parquet", tmp_path / "some" / "b.parquet")
-    ]
+    succeeds("predict", models["three"], tmp_path / "no.parquet", f"{tmp_path}/no/", "--text", "text", "--keep", "id,n")
+    succeeds("predict", models["three"], tables[1], f"{tmp_path}/some/", "--text", "text", "--keep", "id,n")
+    schemas = [pyarrow.parquet.read_schema(tmp_path / name) for name in ("no/no.parquet", "some/b.parquet")]
     assert schemas[0] == schemas[1]
     # a file of which no row is selected is there, and empty
-    succeeds(predict, models["three"], *tables, f"{tmp_path}/none/", "--text", "text", "--select", "probability > 1")
+    succeeds("predict", models["three"], *tables, f"{tmp_path}/none/", "--text", "text", "--select", "probability > 1")
     assert [read(tmp_path / "none" / path.name) for path in tables] == [[]] * 4
 
 
@@ -161,25 +155,25 @@ def test_a_stopped_run_goes_on(corpus, models, tmp_path, succeeds, refusal, monk
     with monkeypatch.context() as patch:
         patch.setattr(shards.LineFile, "write", stops)
         with pytest.raises(AssertionError):
-            succeeds(predict, *command)
+            succeeds("predict", *command)
     assert not (tmp_path / "out" / "e.ft").exists()
     first = (tmp_path / "out" / "a.jsonl.gz").stat()
-    assert "90 of 90 rows in 1 file" in succeeds(predict, *command).out
+    assert "90 of 90 rows in 1 file" in succeeds("predict", *command).out
     assert (tmp_path / "out" / "a.jsonl.gz").stat().st_mtime_ns == first.st_mtime_ns
     assert len(read(tmp_path / "out" / "e.ft")) == 90
     # others' scores are not mixed with these
-    assert "has scores of another model, or with other settings" in refusal(predict, models["three"], *command[1:])
-    assert "other settings" in refusal(predict, *command, "--top", "2")
-    succeeds(predict, models["three"], *command[1:], "--overwrite")
+    assert "has scores of another model, or with other settings" in refusal("predict", models["three"], *command[1:])
+    assert "other settings" in refusal("predict", *command, "--top", "2")
+    succeeds("predict", models["three"], *command[1:], "--overwrite")
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "e.ft").write_text("__label__pos good\n")
     command = (models["two"], tmp_path / "new" / "e.ft", f"{tmp_path}/other/")
-    succeeds(predict, *command)
+    succeeds("predict", *command)
     (tmp_path / "new" / "e.ft").write_text("__label__pos good\n__label__neg bad\n")
-    assert "2 of 2 rows in 1 file" in succeeds(predict, *command).out  # it has changed, and is scored again
-    assert "other settings" in refusal(predict, *command, "--skip-bad")
+    assert "2 of 2 rows in 1 file" in succeeds("predict", *command).out  # it has changed, and is scored again
+    assert "other settings" in refusal("predict", *command, "--skip-bad")
     (tmp_path / "other" / "_blocksvm.json").write_text("[]")
-    assert "_blocksvm.json: cannot be read" in refusal(predict, *command)
+    assert "_blocksvm.json: cannot be read" in refusal("predict", *command)
 
 
 def test_what_is_refused(corpus, models, tmp_path, refusal):
@@ -200,10 +194,10 @@ def test_what_is_refused(corpus, models, tmp_path, refusal):
         ((folder / "in" / "b.parquet", out, "--text", "text", "--keep", "idd"), "called idd, which --keep"),
         ((json_file, folder / "in"), "exists already"),
     ]:
-        assert sentence in refusal(predict, models["three"], *arguments), sentence
+        assert sentence in refusal("predict", models["three"], *arguments), sentence
     bad = tmp_path / "bad.jsonl"
     bad.write_text('{"text": "good"}\n{"text": 5}\n')
-    assert f"{bad}:2: " in refusal(predict, models["three"], bad, out)
+    assert f"{bad}:2: " in refusal("predict", models["three"], bad, out)
     assert not (tmp_path / "out" / "bad.jsonl").exists()
 
 
@@ -213,7 +207,7 @@ def test_workers_write_the_same_files_and_count_the_same(corpus, models, tmp_pat
     inputs = sorted(path for path in (folder / "in").iterdir() if path.suffix != ".ft")
     words = "--text", "text", "--label", "label", "--keep", "id", "--json"
     here, there = tmp_path / "here", tmp_path / "there"
-    alone = json.loads(succeeds(predict, models["two"], *inputs, f"{here}/", *words).out)
+    alone = json.loads(succeeds("predict", models["two"], *inputs, f"{here}/", *words).out)
     monkeypatch.setattr("blocksvm.predict.cluster_of", lambda options: ThreadCluster(3))
     # a worker that dies leaves what it has written
     write = shards.written
@@ -223,10 +217,10 @@ def test_workers_write_the_same_files_and_count_the_same(corpus, models, tmp_pat
     known = json.loads((there / shards.LIST).read_text())
     (there / shards.LIST).write_text(json.dumps(known | {"shards": {}, "begun": [str(folder / "in" / "c.csv")]}))
     (there / "c.csv").write_text("half of it")
-    shared = json.loads(succeeds(predict, models["two"], *inputs, f"{there}/", *words).out)
+    shared = json.loads(succeeds("predict", models["two"], *inputs, f"{there}/", *words).out)
     assert {name for name in alone if alone[name] != shared[name]} <= {"output", "log_loss", "brier", "notes"}
     assert shared["log_loss"] == pytest.approx(alone["log_loss"]) and shared["rows"] == 360
     names = {path.name for path in here.iterdir()} - {shards.LIST}
     assert names == {path.name for path in there.iterdir()} - {shards.LIST} and len(names) == 4
     assert all((there / name).read_bytes() == (here / name).read_bytes() for name in names)
-    assert json.loads(succeeds(predict, models["two"], *inputs, f"{there}/", *words).out)["files_before"] == 4
+    assert json.loads(succeeds("predict", models["two"], *inputs, f"{there}/", *words).out)["files_before"] == 4
