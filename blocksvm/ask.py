@@ -1,7 +1,5 @@
 """blocksvm ask: the rows of a pool whose labels a model is least sure of."""
 
-from __future__ import annotations
-
 import sys
 
 from blocksvm.base.errors import InputError

@@ -1,7 +1,5 @@
 """blocksvm cv: choose C by cross-validation, many problems in each reading of a store."""
 
-from __future__ import annotations
-
 import math
 import sys
 

@@ -1,7 +1,5 @@
 """blocksvm info: what a store, a model or a checkpoint holds."""
 
-from __future__ import annotations
-
 from blocksvm.base.errors import InputError, printable
 from blocksvm.base.settings import Setting
 from blocksvm.cli.console import Parser, run

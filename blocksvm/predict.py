@@ -1,7 +1,5 @@
 """blocksvm predict: labels or decision values of text or a store under a model."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import nullcontext
 from functools import partial

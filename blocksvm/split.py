@@ -1,7 +1,5 @@
 """blocksvm split: text, tables and matrices to a store."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 from blocksvm.base.errors import InputError

@@ -133,7 +133,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.cli.stream_lines import StreamDisplay
     from blocksvm.streaming.stream_saving import StreamOutputs
 
-    given = cli.chosen_values(options, declared) | cli.chosen_in(options)
+    given = cli.chosen_values(options, declared) | cli.chosen_values(options, settings_offered(options.format))
     given |= {name: getattr(options, name) for name in OF_STREAM}
     given["n_jobs"] = cli.n_threads(options.threads, spared=1)  # beside the threads that read and that learn
     display = StreamDisplay(options.stderr)

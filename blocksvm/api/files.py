@@ -1,7 +1,5 @@
 """Files from Python: text, tables and matrices to a store in one call, and predictions of them and of stores."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

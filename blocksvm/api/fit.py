@@ -1,7 +1,5 @@
 """Training from Python: from rows to a model in one call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 A function refuses a setting that it has no use for; ``describe_solver`` says what each solver takes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict

@@ -1,7 +1,5 @@
 """Streams from Python: learners that see each row once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Unpack

@@ -1,8 +1,6 @@
 """A Dask cluster: its scheduler decides who makes which part, makes again what is lost with a worker, and gives work to
 those who join.  Here are the client, and the window of parts that are under way, whose answers are taken in order."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

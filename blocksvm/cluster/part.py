@@ -5,8 +5,6 @@
 A worker holds nothing that could be lost: a store that is open, and w as it was made last.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -3,8 +3,6 @@
 Here are the settings of a split that are no part of the recipe; nothing heavy is imported.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from blocksvm.base.settings import SEED, Setting, Settings

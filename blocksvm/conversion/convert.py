@@ -1,7 +1,5 @@
 """Rows to a store: one streaming pass over them, an external shuffle, then features renumbered and chunks written."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor

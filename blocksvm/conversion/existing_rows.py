@@ -1,7 +1,5 @@
 """The rows that a store has already, which a conversion copies into the store that replaces it."""
 
-from __future__ import annotations
-
 import fcntl
 import io
 import os

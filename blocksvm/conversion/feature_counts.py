@@ -7,8 +7,6 @@ O_cj: rows of class c that have feature j; N_c, N_j, N: rows of the class, with 
 Schuetze, Introduction to Information Retrieval, 2008, 13.5.2).  Of sets of labels each label is a class.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

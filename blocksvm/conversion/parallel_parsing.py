@@ -1,7 +1,5 @@
 """Pieces of inputs to batches of rows, in their order, by threads."""
 
-from __future__ import annotations
-
 import math
 import queue
 from collections import deque

@@ -1,7 +1,5 @@
 """A file of the rows' weights, one a line, plain or compressed, read piece by piece."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -5,8 +5,6 @@
 as in LIBLINEAR, c_i the row's weight times that of its class; with ``intercept_scaling='free'`` b is not regularised.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -4,8 +4,6 @@ scikit-learn's conventions hold: parameters are stored unchanged and checked in 
 underscore.  An iterable or a store contains its labels and weights: ``y`` and ``sample_weight`` are left out.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import tempfile

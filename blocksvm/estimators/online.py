@@ -4,8 +4,6 @@
 and continues from the state, by the same kernels.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.class_weight import compute_sample_weight

@@ -3,8 +3,6 @@
 Texts become a store in a folder for temporary files, which is there as long as the estimator is; so does a model.
 """
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

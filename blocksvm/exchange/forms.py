@@ -1,7 +1,5 @@
 """The forms of models in other programs: export and import, for Python users and commands."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable

@@ -5,8 +5,6 @@ named first; more classes have one vector for each label in their order, side by
 is the weight of a constant feature of value B.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import IO

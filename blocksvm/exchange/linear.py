@@ -1,7 +1,5 @@
 """The common form of linear models in other programs: weights by column, intercepts, labels; to and from our models."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ Outputs are the label and the decision value of each class, as scikit-learn's co
 real targets the value.
 """
 
-from __future__ import annotations
-
 from typing import IO
 
 import numpy as np

@@ -5,8 +5,6 @@ estimator make the columns from texts, or from dicts by name.  They are classes 
 standard library, numpy and scipy alone, so that a file of them loads without this package.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from operator import methodcaller

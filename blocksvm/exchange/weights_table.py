@@ -1,7 +1,5 @@
 """A table of weights: a line for each feature, by id and, where there are names, by name; CSV, or Parquet."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator
 from pathlib import Path

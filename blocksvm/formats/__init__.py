@@ -1,7 +1,5 @@
 """Input formats, one file for those of a kind.  This file owns the registry, and recognises formats."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec.structs import replace

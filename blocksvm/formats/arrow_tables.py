@@ -1,8 +1,6 @@
 """Tables of Arrow, some rows at a time: ``parquet``, ``arrow`` (IPC), those in memory, and ``folders``: a folder of
 folders that are classes, with a file a text (those beside them have no label, hidden ones are left out)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path

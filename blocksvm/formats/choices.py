@@ -1,7 +1,5 @@
 """The settings of each format, as data, for options of commands and recipes of features; imports nothing heavy."""
 
-from __future__ import annotations
-
 import codecs
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ A key within other objects is 'meta.title'.  Labels are numbers, true and false,
 strings, as those of the first lines are; null, or no such key, is no label.  What other keys have is passed over.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import reduce
 from typing import Any

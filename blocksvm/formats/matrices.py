@@ -9,8 +9,6 @@ whose matrix lies by rows, is decompressed as far as its rows are read; a .npy i
 (``label``) as labels.  A feature's id is the hash of its name, as of a table's column: files meet by names.
 """
 
-from __future__ import annotations
-
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping

@@ -6,8 +6,6 @@ letters are lower-cased one by one, so that a sigma at the end of a word is one 
 and where accents are stripped, one letter stays one (U+FB01, of two, as it is).
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Mapping
 from functools import cache

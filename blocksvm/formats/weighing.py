@@ -7,8 +7,6 @@ StandardScaler(with_mean=False); 1 where that would divide by 0.  All are counte
 trained on.  Values are not centred, as hardly any would remain 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

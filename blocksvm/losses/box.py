@@ -12,8 +12,6 @@ a line the slope.  With G, the derivative of -D(a), the step of coordinate desce
 clipped to its bounds.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ The terms are 0 at both ends, where their slopes are infinite.  So no row stays 
 a = 0, the start of every run.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

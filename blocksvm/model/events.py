@@ -3,8 +3,6 @@
 One type has the keys of all events; docs/trace.md says what each key means and which events have it.
 """
 
-from __future__ import annotations
-
 import json
 import platform
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Scores of held-out rows while training: another store's rows, matched by feature id and label value."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

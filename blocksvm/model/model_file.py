@@ -8,8 +8,6 @@
             int32 (the model's features), values, norms, coefficients float64
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ label, score and probability, of all rows or of those that a condition selects.
 Each file takes its name when it is whole, and stands then in the folder's list: a run that was killed goes on after it.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

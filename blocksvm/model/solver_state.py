@@ -6,8 +6,6 @@ And what a run begins with: the end of another run, the whole state of a learner
 Features are matched by id.  Those that only such a model knows are numbered after the source's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

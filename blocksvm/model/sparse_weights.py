@@ -4,8 +4,6 @@
            of features by their positions in /features, rising, d for the constant one
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -31,8 +31,6 @@ conjugate(f a) <= f conjugate(a), and the gap of the repaired a is at most
 where w = w0 + sum_i a_i direction_i x_i for the current a: their difference is (1 - f) times that side's sum.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The hinge loss with a kernel: its settings, and primal and dual as sums over the rows' scores and dual variables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

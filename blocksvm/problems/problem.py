@@ -5,8 +5,6 @@ classes, and real targets, are k = 1.  Of more classes each is a problem against
 rows are read together; or, as Crammer and Singer have it, all are one problem.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

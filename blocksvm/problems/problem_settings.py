@@ -1,7 +1,5 @@
 """The settings of a problem: the loss, what it is multiplied with, and the weights of the classes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from blocksvm.base.errors import InputError, option

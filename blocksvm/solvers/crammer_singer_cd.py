@@ -1,7 +1,5 @@
 """Crammer and Singer's machine in blocks, by its sequential dual method: a row's k dual variables move at once."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from blocksvm.problems.certificate import Certificate

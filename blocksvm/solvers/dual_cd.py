@@ -6,8 +6,6 @@ own primal, so that small classes have their part in it.  A problem whose certif
 as it is: no row is moved for it any more.  Of two classes, and of real targets, k = 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 

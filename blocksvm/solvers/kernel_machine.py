@@ -13,8 +13,6 @@ At the end of a reading scores and dual variables belong together, so that prima
 The rows in memory and their matrix are a cache: a row that is chosen again, or for which there is room, stays.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 

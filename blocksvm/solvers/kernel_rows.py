@@ -1,7 +1,5 @@
 """Rows in memory beside the blocks: those whose kernel matrix a solver has, and candidates for them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from blocksvm.kernels.kernel_machine_loops import columns_of

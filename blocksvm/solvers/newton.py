@@ -11,8 +11,6 @@ Rows are read in the order of the source.  Gradients are added up chunk by chunk
 its strips by one thread: no bit depends on the number of threads, on the memory or on the blocks.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace

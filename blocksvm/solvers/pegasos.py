@@ -1,8 +1,6 @@
 """Pegasos as a block solver: steps over sub-batches of the block's rows, and the average of the later iterates or the
 last one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -10,8 +10,6 @@ at the end of a batch, and its later rows are screened at a w that has moved on.
 computed twice, so a batch that follows one of which many rows moved is visited without being screened.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

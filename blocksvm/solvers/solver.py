@@ -5,8 +5,6 @@ block's part of it, and writes it to files under the solver's name.  So a block 
 tested alone or made elsewhere, and a solver is one file.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace

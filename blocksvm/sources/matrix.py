@@ -1,7 +1,5 @@
 """A scipy CSR matrix in memory as a source of blocks of its own kind, so that one loop serves both."""
 
-from __future__ import annotations
-
 from os import PathLike
 from typing import Self
 

@@ -1,8 +1,6 @@
 """Long arrays in any of our HDF5 files: 1-D datasets in HDF5 chunks, each under HDF5's own checksum (Fletcher's), text
 deflated.  So any HDF5 reads them, and no part of one without its checksum; they are written and read piece by piece."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise

@@ -5,8 +5,6 @@ numcodecs releases the GIL while it works, but only with Blosc's own threads swi
 blocks in the order in which they end.  So they are off during our calls, and only then: the switch is the process's.
 """
 
-from __future__ import annotations
-
 import struct
 import threading
 from contextlib import contextmanager

@@ -25,8 +25,6 @@ A chunk is a run of rows that begins on a part boundary; the last part is padded
 unless it is a single row of more than S words.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import dataclass

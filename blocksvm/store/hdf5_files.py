@@ -1,8 +1,6 @@
 """Our HDF5 files as wholes: kinds and versions, descriptions, opening with a sentence for every failure, and new ones,
 which HDF5 writes into a ``NewFile``, which sees every error."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The certificate: primal, dual and gap over all rows for one fixed w; and when it is worth a reading of the data."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """The files of a run: the checkpoint, its whole state, by which a killed run goes on with nothing lost; and the model
 of a finished run."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import asdict

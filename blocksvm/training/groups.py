@@ -5,8 +5,6 @@ certificate.  What a finished run leaves is a model of these labels, a part; the
 are kept one by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, replace
 

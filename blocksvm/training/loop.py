@@ -2,8 +2,6 @@
 certificate says that the optimum is reached: ``OuterLoop._iterate``.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress

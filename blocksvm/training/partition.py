@@ -1,8 +1,6 @@
 """The chunks of each block, and the order in which blocks and rows are visited: arithmetic on keys alone; and memory
 before it is taken: everything that a run will allocate, and what is left for its blocks."""
 
-from __future__ import annotations
-
 import struct
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass

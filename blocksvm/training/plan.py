@@ -1,7 +1,5 @@
 """The plan of a run: everything that is decided before a row is read, and the memory that it will take."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from blocksvm.base.errors import InputError, option, value_text

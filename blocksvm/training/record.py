@@ -4,8 +4,6 @@ events, as callbacks and traces get them.
 Events are plain dicts, one JSON line each in a trace; model/events.py declares them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field

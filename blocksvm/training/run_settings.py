@@ -1,7 +1,5 @@
 """The settings that belong to every training run, whatever its solver; imports nothing heavy."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

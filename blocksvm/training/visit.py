@@ -8,8 +8,6 @@
 themselves, copies of scalar arrays and of the block's entries of row arrays.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

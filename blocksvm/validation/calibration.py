@@ -5,8 +5,6 @@ The held-out decision values are counted in bins (the upper bits of their float3
 the values in it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

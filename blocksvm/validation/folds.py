@@ -7,8 +7,6 @@ For each C and fold a problem has the rows of the other folds, all read together
 position (number of C * folds + fold) * classes + class, where two classes, and real targets, are one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -2,8 +2,6 @@
 next ones begun where the last ones ended; each row is scored by the models that did not see it, in the reading of their
 last certificate."""
 
-from __future__ import annotations
-
 import gc
 import math
 import time

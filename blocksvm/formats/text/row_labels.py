@@ -1,7 +1,5 @@
 """The labels that stand somewhere in the lines of a text: all of them numbers, or all words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import numpy as np

@@ -5,8 +5,6 @@ the first of its line, up to a blank; ? says that the row has no label.  A line 
 has none either: of ``multilabel`` the empty set.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

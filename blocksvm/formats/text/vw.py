@@ -14,8 +14,6 @@ and their number in its highest byte; m is the finaliser of splitmix64 (Steele, 
 two have the same id with probability 5e-4.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
