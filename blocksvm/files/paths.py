@@ -9,7 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -133,8 +133,11 @@ class ObjectUrl:
     resolve = absolute
 
     def unlink(self, missing_ok: bool = False) -> None:
-        with suppress(*[FileNotFoundError] if missing_ok else []):
+        try:
             self.remote.delete()
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
 
 
 Location = Path | ObjectUrl

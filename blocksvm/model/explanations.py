@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from blocksvm.base.errors import InputError, option, printable
 from blocksvm.base.memory import Budget
 from blocksvm.files.paths import Location
 from blocksvm.kernels.rows import Entries
+from blocksvm.model.contribution_kernels import largest_terms
 from blocksvm.model.model_file import load_model
 from blocksvm.store.arrays import read_array, read_names, read_text, require_length
 from blocksvm.store.descriptions import ModelMeta
@@ -55,17 +55,11 @@ def contributions_wanted(n: int | None, description: ModelMeta, path: str | Loca
 
 
 def largest_contributions(entries: Entries, w: np.ndarray, classes: np.ndarray, n: int) -> Contributions:
-    """Of each plain row the n terms w_j x_j of its decision value that are largest in magnitude, the largest first, of
-    equals the first one in the row; those of 0 are left out.  w (k, d + 1); classes (m,): which vector is a row's."""
-    m = len(classes)
-    vectors = classes if len(w) > 1 else np.zeros(m, np.int64)
-    found = Contributions(np.full((m, n), -1), np.zeros((m, n)), w[vectors, -1])
-    for row, (start, stop) in enumerate(pairwise(entries.indptr.tolist())):
-        indices = entries.indices[start:stop]
-        terms = w[vectors[row], indices] * (1.0 if entries.values is None else entries.values[start:stop])
-        largest = np.argsort(-np.abs(terms), kind="stable")[:n]
-        largest = largest[terms[largest] != 0.0]
-        found.features[row, : len(largest)], found.values[row, : len(largest)] = indices[largest], terms[largest]
+    """The n largest terms of each row (``largest_terms``); w (k, d + 1); classes (m,): which vector is a row's."""
+    vectors = classes.astype(np.int64) if len(w) > 1 else np.zeros(len(classes), np.int64)
+    found = Contributions.empty(len(classes), n)
+    found.bias[:] = w[vectors, -1]
+    largest_terms(entries, w, vectors, found.features, found.values)
     return found
 
 
