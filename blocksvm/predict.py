@@ -130,7 +130,8 @@ def main(arguments: list[str]) -> int:
             if options.explain:
                 lines, columns = "".join(texts).split("\n")[:-1], scorer.explainer.columns(scores.contributions)
                 texts = (f"{line}\t{more}\n" for line, more in zip(lines, columns, strict=True))
-            target.writelines(texts)
+            for text in texts:
+                target.write(text)
             measures.count(scores)
             line.show(f"{measures.rows:,} rows predicted")
     line.close()

@@ -29,6 +29,16 @@ def side_by_side(k: int, n_entries: int) -> np.ndarray:
     return on_lines((n_entries, width_of(k))).T[:k]
 
 
+def together(w: np.ndarray) -> np.ndarray | None:
+    """(n_entries, width) of vectors w (k, n_entries) that lie side by side: all that ``side_by_side`` made, the first
+    one first.  None where they do not lie so."""
+    k, n_entries = w.shape
+    width = width_of(k)
+    if k == 1 or w.dtype != np.float64 or w.strides != (8, 8 * width):
+        return None
+    return np.lib.stride_tricks.as_strided(w, (n_entries, width), (8 * width, 8))
+
+
 def as_columns(array: np.ndarray) -> np.ndarray:
     """(n, k) as it is, and (n,) as the only column."""
     return array if array.ndim == 2 else array.reshape(len(array), 1)

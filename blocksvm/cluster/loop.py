@@ -95,7 +95,7 @@ class PartsOfBatches(partition.Partition):
         super().__init__(table.nnz, 0, 1, "redrawn", order, seed, partition.StoredChunks(table.n_rows, source.shuffled))
         self.sizes = table.nnz + table.n_rows  # rows without entries, too, take time and memory
         self.part, self.least = max(int(np.clip(self.sizes.sum() // PARTS, 1, LARGEST_PART)), least), least
-        self.stored = cut(np.arange(len(table)), self.sizes, self.part)
+        self.stored, self.resident = cut(np.arange(len(table)), self.sizes, self.part), False
 
     def bytes_of_part(self, source: Source, of_row: int) -> int:
         """Of the rows of the largest part, each with so many bytes besides."""
@@ -261,8 +261,12 @@ class ScreeningLoop(ClusterLoop):
 
     def _begin_reading(self) -> None:
         if self.state[AT][0] != self.progress.outer:  # else begun before: a run may have ended while it waited
-            self.state[LEAST][0] = LEAST_SHARE * self.working_set.seen / self.plan.source.n_samples
+            self.state[LEAST][0] = self._least()
             super()._begin_reading()
+
+    def _least(self) -> float:
+        """Of the gap, the share that a row must have to be sent in the reading that begins."""
+        return LEAST_SHARE * self.working_set.seen / self.plan.source.n_samples
 
     def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[bool]:
         """Visit the parts that are left of an outer iteration."""
@@ -353,8 +357,8 @@ class ScreeningLoop(ClusterLoop):
         if working_set is not None:
             state[LEFT_OUT][:] = False  # in its sums, too, a row of the set counts, but is not sent
             state[LEFT_OUT][working_set.block.rows[working_set.members]] = True
+            least = self._least()
             working_set.begin_reading(reset=False)
-            least = working_set.least  # no row of a smaller share would be chosen
         self.parts.begin(self.tally.traffic)
         self._want(blocks, AHEAD, least, certifies=True)
         for chunks in blocks:

@@ -41,7 +41,7 @@ def make(folder: Path, text: bytes, name: str = "store.h5", holdout_store=None, 
     (folder / "rows.svm").write_bytes(text)
     path = folder / name
     meta = split_rows([str(folder / "rows.svm")], path, SplitSettings(overwrite=True, **options), holdout_store)
-    return path, meta
+    return path, as_json(meta)
 
 
 def earlier_store(path: Path) -> bytes:
@@ -471,7 +471,7 @@ def test_the_command_and_its_options(tmp_path, succeeds):
     done = succeeds("split", *arguments, "--temp", tmp_path)
     assert f"{store}: " in done.out
     assert f"held-out rows in {held}" in done.out
-    options = dict(seed=9, dtype="float64", duplicates="sum", normalize="l2", min_count=2, holdout=0.3)
+    options = SplitSettings(seed=9, dtype="float64", duplicates="sum", normalize="l2", min_count=2, holdout=0.3)
     split_rows([str(tmp_path / "rows.svm")], tmp_path / "s2.h5", options, tmp_path / "h2.h5")
     assert store.read_bytes() == (tmp_path / "s2.h5").read_bytes()
     assert held.read_bytes() == (tmp_path / "h2.h5").read_bytes()

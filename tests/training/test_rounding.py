@@ -171,11 +171,13 @@ def test_on_ordinary_rows_rounding_is_next_to_nothing(loss):
 def test_workers_and_threads_count_the_same(tmp_path):
     X, y = rows_far_apart()
     store = make_store(tmp_path, sparse.csr_matrix(X), y, chunk_nonzeros=128)
-    alone, cluster = (train(store, C=1.0, **more).result for more in ({}, {"cluster": 2}))
-    with Store(store) as rows:
-        loop = looped(rows, C=1.0)
-        loop.plan.solver.threads = Threads(2, piece=1)
-        threads = loop.run()
+    cluster, runs = train(store, C=1.0, cluster=2).result, []
+    for n in (1, 2):
+        with Store(store) as rows:
+            loop = looped(rows, C=1.0)
+            loop.plan.solver.threads = Threads(n, piece=1)
+            runs.append(loop.run())
+    alone, threads = runs
     assert alone.status == threads.status == cluster.status == "rounding"
     assert threads.certificate == alone.certificate
     for certificate in (alone.certificate, cluster.certificate):
