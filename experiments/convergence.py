@@ -24,12 +24,12 @@ from blocksvm.training.loop import OuterLoop
 from blocksvm.training.partition import Partition
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
-from blocksvm.training.working_set import TABLE_BYTES, bytes_of_row
+from blocksvm.training.working_set import bytes_of_set
 from experiments.runs import begin, row, table
 
 TOL = 1e-3
 MEMORY = 1 << 40  # bytes: what the machine has; blocks are given in chunks, the working set in bytes
-SET_SHARE = 0.1  # of the rows, for the working set of runs with one
+SET_SHARE = 0.1  # of the nonzeros, for the working set of runs with one
 BLOCKS = 8
 NUMBERS = (5, 20, 100, 1000)  # of blocks
 SCHEDULES = ("1", "5", "20", "auto")
@@ -99,8 +99,8 @@ def run(
     """Train on blocks of so many chunks of so many rows, one pass a visit unless a schedule is given."""
     source = Matrix(rows.X, rows.y, chunk_rows=np.arange(0, len(rows.y), blocks[0]))
     if settings.get("solver") != "pegasos":
-        n_bytes = source.n_samples * (TABLE_BYTES + SET_SHARE * bytes_of_row(source))
-        settings["working_set"] = f"{n_bytes / MEMORY:.6e}" if with_set else "none"
+        n, nnz = (int(SET_SHARE * count) + 1 for count in (source.n_samples, source.n_nonzeros))
+        settings["working_set"] = f"{bytes_of_set(source, n, nnz) / MEMORY:.6e}" if with_set else "none"
     given = {"schedule": "1", "tol": TOL, "max_outer": rows.most, "block_chunks": blocks[1]} | settings
     plan = Plan(source, TrainSettings.of(memory=MEMORY, **given))
     if orders is not None:

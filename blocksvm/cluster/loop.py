@@ -261,12 +261,8 @@ class ScreeningLoop(ClusterLoop):
 
     def _begin_reading(self) -> None:
         if self.state[AT][0] != self.progress.outer:  # else begun before: a run may have ended while it waited
-            self.state[LEAST][0] = self._least()
+            self.state[LEAST][0] = LEAST_SHARE * self.working_set.seen / self.plan.source.n_samples
             super()._begin_reading()
-
-    def _least(self) -> float:
-        """Of the gap, the share that a row must have to be sent in the reading that begins."""
-        return LEAST_SHARE * self.working_set.seen / self.plan.source.n_samples
 
     def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[bool]:
         """Visit the parts that are left of an outer iteration."""
@@ -357,8 +353,8 @@ class ScreeningLoop(ClusterLoop):
         if working_set is not None:
             state[LEFT_OUT][:] = False  # in its sums, too, a row of the set counts, but is not sent
             state[LEFT_OUT][working_set.block.rows[working_set.members]] = True
-            least = self._least()
             working_set.begin_reading(reset=False)
+            least = working_set.least  # no row of a smaller share would be chosen
         self.parts.begin(self.tally.traffic)
         self._want(blocks, AHEAD, least, certifies=True)
         for chunks in blocks:
@@ -370,6 +366,7 @@ class ScreeningLoop(ClusterLoop):
             if self.watch.stop():
                 raise Stopped
         if working_set is not None:
+            working_set.end_reading()
             self._sums_of_members()
         self.certifying = False
         return sums.certificate()

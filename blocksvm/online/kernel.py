@@ -7,13 +7,7 @@ With a budget of N support vectors, a row that cannot be added, or that lies in 
 it (the projectron: Orabona, Keshet, Caputo, JMLR 2009).  The step is the best one within the span: the projection's
 squared length replaces ||phi(x)||^2 (budgeted PA: Wang, Vucetic, AISTATS 2010, sec. 3).  N^2 operations a step.
 
-A constant feature of value B makes K(x, z) + B^2 of K.  The loop over rows predicts by the support vectors:
-w = sum_p coefficients[p] phi(z_p), <phi(x), phi(z)> = K(x, z) + constant.  A step is w += tau y phi(x), with
-
-    on mistakes     y z <= 0:  tau = most                               (z = <w, phi(x)>)
-    else            l = 1 - y z > 0:  tau = min(most, l / (q + slack)),  q = ||phi(x)||^2
-
-most and 1 / slack times the row's importance.
+A constant feature of value B makes K(x, z) + B^2 of K.
 """
 
 import math
@@ -117,6 +111,13 @@ def learn_by_support(
 ):  # fmt: skip
     """Predict each row of ``order``, then learn from it.  Returns how many rows were, fewer than all if the arrays of
     the support vectors are full, or those in no columns have more than ``most_loose`` entries.
+
+    w = sum_p coefficients[p] phi(z_p), <phi(x), phi(z)> = K(x, z) + constant.  A step is w += tau y phi(x), with
+
+        on mistakes     y z <= 0:  tau = most                               (z = <w, phi(x)>)
+        else            l = 1 - y z > 0:  tau = min(most, l / (q + slack)),  q = ||phi(x)||^2
+
+    most and 1 / slack times the row's importance.
 
     Support vector p < sizes[HELD] is row sv_rows[p] of the source; its entries are ends[p] .. ends[p + 1] - 1 of
     (sv_indices, sv_values), its squared norm norms[p].  The first sizes[IN_COLUMNS] are in columns

@@ -91,8 +91,8 @@ class OuterLoop:
     def begin(self) -> None:
         """The state and the working set: as a run begins, or as it was when it was broken off."""
         plan, solver = self.plan, self.plan.solver
-        set_bytes, resident = plan.blocks.set_bytes, plan.blocks.partition.resident
-        self.working_set = None if set_bytes is None else WorkingSet(plan.source, set_bytes, resident)
+        set_bytes = plan.blocks.set_bytes
+        self.working_set = None if set_bytes is None else WorkingSet(plan.source, set_bytes)
         if plan.resume is not None and self.checkpoint is not None:
             self.progress, self.tally, seconds = self.checkpoint.restore(plan, self.state)
             self.began -= seconds
@@ -282,7 +282,10 @@ class OuterLoop:
     def _close(self) -> None:
         """Every row has been visited: what the visits suggest of primal, dual and gap."""
         progress, solver = self.progress, self.plan.solver
-        seen = None if self.working_set is None else self.working_set.seen
+        seen = None
+        if self.working_set is not None:
+            self.working_set.end_reading()
+            seen = self.working_set.seen
         suggested = solver.estimates(self.state, self.tally.blocks.loss_sum, seen)
         solver.end_outer(self.state, progress.outer)
         progress.close(suggested)
@@ -299,11 +302,9 @@ class OuterLoop:
 
     def visit(self, task: VisitTask, block: Block) -> VisitResult:
         """Make a visit, on the run's own feature arrays."""
-        solver, partition = self.plan.solver, self.plan.blocks.partition
-        if partition.resident:  # the block has all rows, in the source's order
-            return run_visit(solver, partition, task, block, self.state, self.ready)
+        solver = self.plan.solver
         part = part_of(solver, block, self.state)
-        result = run_visit(solver, partition, task, block, part, self.ready)
+        result = run_visit(solver, self.plan.blocks.partition, task, block, part, self.ready)
         put_back(solver, self.state, block, part)
         return result
 
@@ -429,6 +430,8 @@ class OuterLoop:
                 offer_shares(solver, state, block, scores, working_set.offer)
             if self.watch.stop():
                 raise Stopped
+        if working_set is not None:
+            working_set.end_reading()
         return sums.certificate()
 
     def _emit_outer(self) -> None:

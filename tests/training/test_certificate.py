@@ -16,7 +16,7 @@ from blocksvm.info import main as info_main
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.train import main as train_main
-from blocksvm.training.certificate import CertificatePolicy
+from blocksvm.training.certificate import FIRST_RATIO, CertificatePolicy
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
@@ -44,9 +44,8 @@ def test_certificates_are_no_outer_iterations(working_set, C):
 
 def test_one_is_due_where_the_estimate_times_the_ratio_is_within_the_tolerance():
     policy = CertificatePolicy()
-    assert policy.due("rows", 1.0, 1e-3, 100.0), "after the first reading, which shows the ratio"
-    policy.learn("rows", 1.0, 0.25)
-    assert policy.due("rows", 3.99e-3, 1e-3, 100.0) and not policy.due("rows", 4.01e-3, 1e-3, 100.0)
+    assert policy.due("rows", 0.99e-3 / FIRST_RATIO, 1e-3, 100.0)
+    assert not policy.due("rows", 1.01e-3 / FIRST_RATIO, 1e-3, 100.0)
     assert policy.due("set", 0.99e-3, 1e-3, 100.0) and not policy.due("set", 1.01e-3, 1e-3, 100.0)
     assert not policy.due("rows", None, 1e-3, 0.0), "there is no estimate"
     assert policy.due("rows", -1e-9, 1e-3, 100.0), "rounding"
