@@ -166,7 +166,7 @@ def _table_of(rows, y):
         return rows if hasattr(rows, "__arrow_c_stream__") or not (matrix or hasattr(rows, "shape")) else None
     if (texts := texts_of(rows)) is None:
         return None
-    from blocksvm.formats.tables import table_of_texts
+    from blocksvm.formats.table_rows import table_of_texts
 
     return table_of_texts(texts, y)
 

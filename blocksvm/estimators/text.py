@@ -24,7 +24,7 @@ from blocksvm.files.input import names_of_inputs
 from blocksvm.files.output import TemporaryFolder
 from blocksvm.formats.choices import TEXT
 from blocksvm.formats.file_reader import texts_of
-from blocksvm.formats.tables import table_of_texts
+from blocksvm.formats.table_rows import table_of_texts
 from blocksvm.losses import get_loss
 from blocksvm.model.decision_values import labels_predicted, link_of
 from blocksvm.model.model_file import load_model

@@ -14,7 +14,7 @@ from blocksvm.base.errors import Bytes, InputError, option
 from blocksvm.base.row_batch import runs
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import is_url
-from blocksvm.formats import tables
+from blocksvm.formats import table_rows, tables
 from blocksvm.formats.choices import DECIDED, KEEP, KINDS, PARTS, WORDS, chosen
 from blocksvm.formats.file_reader import FileFormat, FileInputs, RowPiece, damage_named, require_fit
 from blocksvm.formats.format import EXPANSION, ReaderOptions
@@ -48,7 +48,7 @@ class ArrowFiles(FileFormat):
                 batch = tables.with_calendar(batch, columns)
                 for piece in pieces_of(batch, n_bytes, limit, name, 1 if columns.texts else WORD_BYTES):
                     kept = piece.select(columns.kept) if columns.kept else None
-                    yield tables.TableRows(columns, piece.select(columns.used()), begins, kept), done
+                    yield table_rows.TableRows(columns, piece.select(columns.used()), begins, kept), done
                     begins = False
 
     def settled(self, requested: Mapping, name: str, memory: int) -> dict:
@@ -69,8 +69,8 @@ class ArrowFiles(FileFormat):
             break
         return options
 
-    def reader(self, reading: ReaderOptions) -> tables.TableReader:
-        return tables.TableReader(
+    def reader(self, reading: ReaderOptions) -> table_rows.TableReader:
+        return table_rows.TableReader(
             reading, reading.recipe.options, 2 * EXPANSION if reading.named else EXPANSION, besides=1
         )
 
@@ -219,14 +219,14 @@ def lengths_of(column, word_bytes: int) -> np.ndarray | int:
     """Bytes of a piece that each cell of a column takes, as of ``CELL_BYTES``."""
     t, type_ = pa.types, column.type
     if t.is_map(type_) or tables.is_list(type_):
-        rows, items = tables.items_of(column)
+        rows, items = table_rows.items_of(column)
         items = items[0] if isinstance(items, tuple) else items
         own = np.broadcast_to(lengths_of(items, word_bytes), len(items))
         return CELL_BYTES + np.bincount(rows, own, len(column)).astype(np.int64)
     if t.is_string_view(type_):
         column = column.cast(pa.large_string())
     if tables.is_text(column.type):
-        lengths = tables.numbers_of(tables.without_nulls(compute.binary_length(column), 0))
+        lengths = table_rows.numbers_of(table_rows.without_nulls(compute.binary_length(column), 0))
         return CELL_BYTES + word_bytes * lengths.astype(np.int64)
     return CELL_BYTES
 

@@ -15,7 +15,7 @@ import pyarrow.json
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import EXACT, as_exact
-from blocksvm.formats import tables
+from blocksvm.formats import table_rows, tables
 from blocksvm.formats.choices import LABEL_TYPE, chosen
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.text.text_source import TextPiece, utf8_lines
@@ -27,7 +27,7 @@ TYPES = {
 }  # fmt: skip
 
 
-class JsonReader(tables.TableReader):
+class JsonReader(table_rows.TableReader):
     def __init__(self, reading: ReaderOptions):
         options = JSON_LINES.chosen_of(reading.recipe.options)
         super().__init__(reading, options, 0, besides=3)  # the lines, and as pyarrow has cut them
@@ -39,11 +39,11 @@ class JsonReader(tables.TableReader):
             *outer, last = key.split(".")
             reduce(lambda node, part: node.setdefault(part, {}), outer, tree)[last] = type_
         self.cutting = {
-            "read_options": pa.json.ReadOptions(use_threads=False, block_size=tables.WHOLE),
+            "read_options": pa.json.ReadOptions(use_threads=False, block_size=table_rows.WHOLE),
             "parse_options": pa.json.ParseOptions(explicit_schema=schema_of(tree), unexpected_field_behavior="ignore"),
         }
 
-    def taken(self, piece: TextPiece) -> tables.TableRows:
+    def taken(self, piece: TextPiece) -> table_rows.TableRows:
         text = piece.text
         end, fault = utf8_lines(text, piece.end)
         ends = np.flatnonzero(text[:end] == NEWLINE) + 1
@@ -62,10 +62,10 @@ class JsonReader(tables.TableReader):
         wrong = [(len(lines), "")]
         for key in self.texts:
             if columns[key].null_count:
-                row = int(np.flatnonzero(tables.numbers_of(columns[key].is_null()))[0])
+                row = int(np.flatnonzero(table_rows.numbers_of(columns[key].is_null()))[0])
                 wrong.append((row, f"the object has no text under the key {key}, which {option('text')} names"))
         if pa.types.is_floating(columns[self.options["label"]].type):
-            labels = tables.floats(columns[self.options["label"]])
+            labels = table_rows.floats(columns[self.options["label"]])
             for row in np.flatnonzero(np.abs(labels) >= EXACT)[:1].tolist():
                 wrong.append((row, as_exact(f"{labels[row]:.0f}", "write labels as strings")))
         n, sentence = min(wrong)
@@ -75,16 +75,16 @@ class JsonReader(tables.TableReader):
         if self.reading.keep is not None:  # the objects' own bytes, so that what they hold stays as it is
             buffers = [None, *(pa.py_buffer(array) for array in (np.append(0, ends).astype(np.int64), text[:end]))]
             objects = pa.Array.from_buffers(pa.large_binary(), len(ends), buffers)
-            kept = pa.RecordBatch.from_arrays([objects.take(tables.array_of(lines[:n]))], names=["object"])
+            kept = pa.RecordBatch.from_arrays([objects.take(table_rows.array_of(lines[:n]))], names=["object"])
         about = tables.text_columns(self.keys, self.options, dict(zip(self.keys, batch.schema.types, strict=True)))
-        return tables.TableRows(about, batch, False, kept, lines, len(ends), fault)
+        return table_rows.TableRows(about, batch, False, kept, lines, len(ends), fault)
 
     def _table(self, text: np.ndarray) -> pa.Table | None:
         """The objects of whole lines; None where one is none."""
         if not len(text):
             return self._table(np.frombuffer(b"{}\n", np.uint8)).slice(1)
         try:
-            return pa.json.read_json(pa.py_buffer(text), memory_pool=tables.POOL, **self.cutting)
+            return pa.json.read_json(pa.py_buffer(text), memory_pool=table_rows.POOL, **self.cutting)
         except pa.ArrowInvalid:
             return None
 

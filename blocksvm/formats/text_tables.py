@@ -16,7 +16,7 @@ import pyarrow.csv
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import shown_name
-from blocksvm.formats import tables
+from blocksvm.formats import table_rows, tables
 from blocksvm.formats.choices import COLUMNS, DELIMITERS, KEEP, KINDS, WORDS, chosen
 from blocksvm.formats.format import ReaderOptions, lines_open
 from blocksvm.formats.text.row_labels import MISSING, are_words
@@ -36,7 +36,7 @@ class Cutter:
         keys = [str(j) for j in range(len(names))]  # names of the columns, of which some may be empty
         included = [keys[j] for j in self.wanted]
         self.cutting = {
-            "read_options": pa.csv.ReadOptions(use_threads=False, block_size=tables.WHOLE, column_names=keys),
+            "read_options": pa.csv.ReadOptions(use_threads=False, block_size=table_rows.WHOLE, column_names=keys),
             "parse_options": pa.csv.ParseOptions(
                 delimiter=chr(dialect.delimiter), quote_char=chr(dialect.quote) if self.quoting else False,
                 newlines_in_values=bool(columns.texts),
@@ -128,7 +128,7 @@ class Cutter:
         arrays = [pa.nulls(0, pa.binary())] * len(self.wanted)
         if len(text):
             try:
-                batches = pa.csv.read_csv(pa.py_buffer(text), memory_pool=tables.POOL, **self.cutting).to_batches()
+                batches = pa.csv.read_csv(pa.py_buffer(text), memory_pool=table_rows.POOL, **self.cutting).to_batches()
             except pa.ArrowInvalid:
                 return None
             arrays = batches[0].columns if batches else arrays
@@ -141,7 +141,7 @@ def lone_returns(text: np.ndarray) -> bool:
     return bool(len(returns)) and not (text[np.minimum(returns + 1, len(text) - 1)] == NEWLINE).all()
 
 
-class TextReader(tables.TableReader):
+class TextReader(table_rows.TableReader):
     def __init__(self, reading: ReaderOptions, table: Table):
         # the shortest cell, "1,", lies twice in columns, where it has two ends and a number, and becomes an id and a
         # value; of a word there is an entry in the table of words, too
@@ -150,7 +150,7 @@ class TextReader(tables.TableReader):
         self.table = table
         self.known: tuple[bytes, Cutter] | None = None  # the first line of the last file, and what cuts it
 
-    def taken(self, piece: TextPiece) -> tables.TableRows:
+    def taken(self, piece: TextPiece) -> table_rows.TableRows:
         text, end = piece.text, piece.end
         first_line = piece.source.first_line or text[:end].tobytes().partition(b"\n")[0] + b"\n"
         skip = len(first_line) if piece.begins and self.options["header"] != "no" else 0
@@ -175,7 +175,7 @@ class TextReader(tables.TableReader):
         if columns.kept:
             texts = [batch.column(name).cast(pa.string()) for name in columns.kept]
             kept = pa.RecordBatch.from_arrays(texts, names=columns.kept)
-        return tables.TableRows(columns, batch, piece.begins, kept, lines, n_lines, fault, open_quote)
+        return table_rows.TableRows(columns, batch, piece.begins, kept, lines, n_lines, fault, open_quote)
 
 
 def decided_kinds(
@@ -185,7 +185,7 @@ def decided_kinds(
     kinds: dict = {"numeric": [], "categorical": [], "mixed": {}}
     undecided = [j for j in columns.numbers if not columns.decided[j]]
     cells = [batch.column(columns.names[j]) for j in undecided]
-    _, looks = tables.numbers_in(tables.cells_of(cells, len(batch)), dialect, np.zeros(len(cells), bool))
+    _, looks = table_rows.numbers_in(table_rows.cells_of(cells, len(batch)), dialect, np.zeros(len(cells), bool))
     found = {j: (column, *look) for j, column, look in zip(undecided, cells, looks.tolist(), strict=True)}
     counts = {}
     for j in sorted(columns.numbers + columns.categories):
@@ -193,7 +193,7 @@ def decided_kinds(
         column, numbers, others, row = found.get(j, (None, 0, 0, 0))
         kinds["categorical" if j in columns.categories or others else "numeric"].append(name)
         if others:
-            tokens = [tables.token_in(cell, dialect.quote) for cell in column.to_pylist()]
+            tokens = [table_rows.token_in(cell, dialect.quote) for cell in column.to_pylist()]
             counts[name] = len({*tokens} - {b""}), len(tokens) - tokens.count(b"")
             if others < numbers or tables.COMMA_NUMBER.fullmatch(tokens[row][:40]):
                 kinds["mixed"][name] = [others, others + numbers, int(lines[row]) + 1, quoted(tokens[row][:40])]
@@ -242,11 +242,13 @@ class Table:
             options[KINDS] = decided_kinds(cutter.columns, batch, lines, dialect)
             options[WORDS] = cutter.columns.words
             if options[WORDS] is None:
-                tokens = [tables.token_in(cell, dialect.quote) for cell in batch.column(options["label"]).to_pylist()]
+                tokens = [
+                    table_rows.token_in(cell, dialect.quote) for cell in batch.column(options["label"]).to_pylist()
+                ]
                 labels = [(line, token) for line, token in zip(lines.tolist(), tokens, strict=True)
                           if token and token.lower() not in MISSING]  # fmt: skip
                 location = f"{shown_name(name)}:"
-                options[WORDS] = are_words(labels, tables.words_by(options))
+                options[WORDS] = are_words(labels, table_rows.words_by(options))
         except InputError as error:
             raise InputError(f"{location}{error}") from None
         return options

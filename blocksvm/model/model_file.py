@@ -290,7 +290,7 @@ class Model:
         if not self.path or not (textual or is_table(recipe.format)):
             return None
         if texts is not None and textual:
-            from blocksvm.formats.tables import table_of_texts
+            from blocksvm.formats.table_rows import table_of_texts
 
             return inputs_given(table_of_texts(texts)), {"text": "text"}
         if hasattr(X, "__arrow_c_stream__") or isinstance(X, Iterator):

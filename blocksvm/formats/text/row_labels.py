@@ -83,7 +83,7 @@ def labels_until(text: np.ndarray, spans: np.ndarray, lines: np.ndarray, label_o
         try:
             if label_of is None:
                 return _numbers_at(text, spans), fault
-            from blocksvm.formats.tables import coded_labels, tokens_at  # which load pyarrow
+            from blocksvm.formats.table_rows import coded_labels, tokens_at  # which load pyarrow
 
             return coded_labels(tokens_at(text, spans), label_of), fault
         except RowError as error:
