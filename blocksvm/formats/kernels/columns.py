@@ -83,8 +83,12 @@ def short_word(text, start, stop):
 @inlined
 def is_missing(text, start, stop):
     """Whether a cell says that there is no value."""
+    if start == stop:
+        return True
+    if byte_at(text, start) | 32 != 110:  # n
+        return False
     word = short_word(text, start, stop)
-    return start == stop or word == NA or word == N_A or word == NAN or word == NULL
+    return word == NA or word == N_A or word == NAN or word == NULL
 
 
 @inlined
