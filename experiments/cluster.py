@@ -9,17 +9,10 @@ stop helping: a reading takes as long as the process that trains is busy, as the
 its bytes at 10 Gbit/s, whichever is the longest.
 """
 
-from __future__ import annotations
-
 import math
-import tempfile
-import threading
 from pathlib import Path
-from statistics import median
 
-import psutil
-
-from experiments.runs import begin, described, outers, read_through, readings, row, table, train
+from experiments.runs import described, in_turn, outers, read_through, readings, row, scratch, script, table, train
 
 VERSIONS = 5  # copies of w, of a run whose workers screen
 PART = 60  # bytes for each nonzero of a part, of parts under way
@@ -28,76 +21,58 @@ WORKERS = 2, 4, 8, 16, 64
 LARGE, ENOUGH = (10e9, 100e9), 1.1  # nonzeros; times the least time, above which more workers are worth it
 
 
-def summed(events: list[dict], *names: str) -> float:
-    return sum(event[name] for event in outers(events) for name in names)
-
-
-def budgets(about: dict) -> tuple[int, int]:
-    """Of one machine, and of the process that trains where workers screen."""
+def both(path: Path, model: Path, options) -> tuple[dict, list]:
+    """What the store is, and the trainings of one machine and with two workers."""
+    read_through(path)
+    about = described(path)
     w, n, nonzeros = 8 * (about["n_features"] + 1), about["n_samples"], about["n_nonzeros"]
     alone = w + 13 * n + 4_000_000 + nonzeros
-    return alone, alone + VERSIONS * w + n + PART * min(1 << 23, (nonzeros + n) // 32)
-
-
-class Messages(threading.Thread):
-    """Watches the processes that the commands of this one start: the share of the processor time of the process that
-    trains that its thread of messages has."""
-
-    def __init__(self):
-        super().__init__(daemon=True)
-        self.share, self.total, self.ended = 0.0, 0.0, threading.Event()
-        self.start()
-
-    def run(self) -> None:
-        while not self.ended.wait(0.2):
-            for process in psutil.Process().children(recursive=True):
-                try:
-                    if "blocksvm.train" in process.cmdline()[:3]:
-                        times = sorted(one.user_time + one.system_time for one in process.threads())
-                        if sum(times) > self.total:  # not while it ends
-                            self.share, self.total = times[-2] / sum(times), sum(times)
-                except (psutil.Error, IndexError):
-                    continue
+    leading = alone + VERSIONS * w + n + PART * min(1 << 23, (nonzeros + n) // 32)  # of the process that trains
+    given = path, model, "--loss", options.loss, "-C", options.C, "--memory"
+    return about, [lambda: train(*given, alone), lambda: train(*given, leading, "--cluster", "local:2")]
 
 
 def compared(options) -> None:
     table(f"{options.loss}, C = {options.C:g}, gap 1e-3: processor seconds, medians of {options.repeats}", "data",
           "nonzeros", "readings, one machine", "readings, screened", "one machine", "local:2", "ratio",
-          "workers' work", "moving and set", "MB sent", "MB received", "messages' share", "peak, MB")  # fmt: skip
-    given = "--loss", options.loss, "-C", options.C, "--memory"
-    with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder, "model.h5")
+          "workers' work", "moving and set", "MB sent", "MB received", "peak, MB")  # fmt: skip
+    with scratch() as folder:
         for path in map(Path, options.stores):
-            read_through(path)
-            about, found = described(path), []
-            alone, leading = budgets(about)
-            for _ in range(options.repeats):
-                of_one, here = train(path, model, *given, alone)
-                watching = Messages()
-                events, there = train(path, model, *given, leading, "--cluster", "local:2")
-                watching.ended.set()
-                found.append((readings(of_one), readings(events), here.cpu, there.cpu, there.cpu / here.cpu,
-                              summed(events, "seconds_workers"), summed(events, "seconds_training", "set_seconds"),
-                              summed(events, "bytes_sent") / 1e6, summed(events, "bytes_received") / 1e6,
-                              watching.share, there.peak_mb))  # fmt: skip
-            one, two, *seconds, sent, received, share, peak = map(median, zip(*found, strict=True))
+            about, runs = both(path, folder / "model.h5", options)
+
+            def measure(runs=runs) -> dict:
+                (of_one, here), (events, there) = (one() for one in runs)
+
+                def summed(*names: str) -> float:
+                    return float(sum(event[name] for event in outers(events) for name in names))
+
+                return {"one": readings(of_one), "two": readings(events), "here": here.cpu, "there": there.cpu,
+                        "ratio": there.cpu / here.cpu, "work": summed("seconds_workers"),
+                        "moving": summed("seconds_training", "set_seconds"), "sent": summed("bytes_sent") / 1e6,
+                        "received": summed("bytes_received") / 1e6, "peak": there.peak_mb}  # fmt: skip
+
+            one, two, *seconds, sent, received, peak = in_turn({"": measure}, options.repeats)[""].values()
             row(path.stem, f"{about['n_nonzeros'] / 1e6:,.0f} M", f"{one:.0f}", f"{two:.0f}",
-                *(f"{s:.1f}" for s in seconds), f"{sent:,.0f}", f"{received:,.0f}", f"{share:.0%}",
-                f"{peak:,.0f}")  # fmt: skip
+                *(f"{s:.1f}" for s in seconds), f"{sent:,.0f}", f"{received:,.0f}", f"{peak:,.0f}")  # fmt: skip
+
+
+def costs(events: list[dict]) -> list[tuple[float, float, float]]:
+    """Of each outer iteration: seconds for which the process that trains was busy, the workers', and bytes."""
+    found, before = [], 0.0
+    for one in outers(events):
+        busy, before = one["seconds"] - before - one["seconds_waiting"], one["seconds"]
+        found.append((busy, one["seconds_workers"], one["bytes_sent"] + one["bytes_received"]))
+    return found
 
 
 def limits(options) -> None:
     """Runs of the two stores, one each; then the times at larger sizes."""
     runs, sizes = [], []
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         for path in map(Path, options.stores):
-            read_through(path)
-            about = described(path)
-            alone, leading = budgets(about)
-            given = path, Path(folder, "model.h5"), "--loss", options.loss, "-C", options.C, "--memory"
-            of_one, events = train(*given, alone)[0], train(*given, leading, "--cluster", "local:2")[0]
+            about, (alone, led) = both(path, folder / "model.h5", options)
             sizes.append(about["n_nonzeros"])
-            runs.append((of_one[-1]["seconds"], costs(events)))
+            runs.append((alone()[0][-1]["seconds"], costs(led()[0])))
     growth = math.log(sizes[1] / sizes[0])
     of_one = math.log(runs[1][0] / runs[0][0]) / growth
     totals = [[sum(costs) for costs in zip(*of_run, strict=True)] for _, of_run in runs]
@@ -105,7 +80,7 @@ def limits(options) -> None:
     table(f"C = {options.C:g}, from {sizes[0] / 1e6:,.0f} M and {sizes[1] / 1e6:,.0f} M nonzeros: one machine's time "
           f"grows as N^{of_one:.2f}, of the process that trains, the workers and the bytes as "
           f"{', '.join(f'N^{e:.2f}' for e in grown)}; minutes", "data", "nonzeros", "one machine",
-          *(f"{k} workers" for k in WORKERS), "at best", "workers for that", "bound by")  # fmt: skip
+          *(f"{k} workers" for k in WORKERS), "at best", "workers for that")  # fmt: skip
     for n in LARGE:
         scale = n / sizes[1]
         parts = [tuple(cost * scale**e for cost, e in zip(one, grown, strict=True)) for one in runs[1][1]]
@@ -115,26 +90,10 @@ def limits(options) -> None:
 
         best = seconds(math.inf)
         enough = next(k for k in range(1, 10_000) if seconds(k) <= ENOUGH * best)
-        busy, sending = sum(part[0] for part in parts), sum(part[2] for part in parts) / NETWORK
         row(Path(options.stores[1]).stem, f"{n / 1e9:.0f} G", f"{runs[1][0] * scale**of_one / 60:.0f}",
-            *(f"{seconds(k) / 60:.0f}" for k in WORKERS), f"{best / 60:.0f}", enough,
-            "moving rows and the set" if busy > sending else "the network")  # fmt: skip
+            *(f"{seconds(k) / 60:.0f}" for k in WORKERS), f"{best / 60:.0f}", enough)  # fmt: skip
 
 
-def costs(events: list[dict]) -> list[tuple[float, float, float]]:
-    """Of each outer iteration: seconds for which the process that trains was busy, the workers', and bytes."""
-    found, before = [], 0.0
-    for one in outers(events):
-        busy = one["seconds"] - before - one["seconds_waiting"]
-        found.append((busy, one["seconds_workers"], one["bytes_sent"] + one["bytes_received"]))
-        before = one["seconds"]
-    return found
-
-
-def main() -> None:
-    options = begin(__doc__, "stores", loss="hinge", C=1.0, repeats=3, limits=False)
+@script("stores", loss="hinge", C=1.0, repeats=3, limits=False)
+def main(options) -> None:
     (limits if options.limits else compared)(options)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,8 +8,6 @@ visited as if they were read block by block: what is counted does not depend on 
 iterations until a relative gap of 1e-3 is certified, or > and the number that did not reach it with the gap then.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +23,7 @@ from blocksvm.training.partition import Partition
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
 from blocksvm.training.working_set import bytes_of_set
-from experiments.runs import begin, row, table
+from experiments.runs import row, script, table
 
 TOL = 1e-3
 MEMORY = 1 << 40  # bytes: what the machine has; blocks are given in chunks, the working set in bytes
@@ -55,9 +53,8 @@ def load(name: str, most: int) -> Rows:
         with open_store(path) as store:
             block = store.read_block(np.arange(len(store.chunks)), None)
             values = np.ones(len(block.indices), np.float32) if block.values is None else block.values
-            ids = store.feature_ids(0, store.n_features)
             X = scipy.sparse.csr_matrix((values, block.indices, block.indptr), (store.n_samples, store.n_features))
-            found.append((X, np.array(block.y), np.array(ids)))
+            found.append((X, np.array(block.y), np.array(store.feature_ids(0, store.n_features))))
     (X, y, ids), (X_test, y_test, test_ids) = found
     _, own, others = np.intersect1d(ids, test_ids, return_indices=True)
     of_train = scipy.sparse.csr_matrix((np.ones(len(own)), (others, own)), (len(test_ids), len(ids)))
@@ -93,28 +90,23 @@ class Ended(NamedTuple):
     w: np.ndarray
 
 
-def run(
-    rows: Rows, blocks: tuple[int, int], orders: tuple[str, str] | None = None, with_set=False, **settings
-) -> Ended:
-    """Train on blocks of so many chunks of so many rows, one pass a visit unless a schedule is given."""
-    source = Matrix(rows.X, rows.y, chunk_rows=np.arange(0, len(rows.y), blocks[0]))
+def run(rows: Rows, n_blocks: int, chunks: int = 1, orders: tuple = (), with_set=False, **settings) -> Ended:
+    """Train on so many blocks, each of at least so many chunks where the rows are enough, one pass a visit unless a
+    schedule is given."""
+    chunk = max(1, len(rows.y) // (n_blocks * chunks))
+    source = Matrix(rows.X, rows.y, chunk_rows=np.arange(0, len(rows.y), chunk))
     if settings.get("solver") != "pegasos":
         n, nnz = (int(SET_SHARE * count) + 1 for count in (source.n_samples, source.n_nonzeros))
         settings["working_set"] = f"{bytes_of_set(source, n, nnz) / MEMORY:.6e}" if with_set else "none"
-    given = {"schedule": "1", "tol": TOL, "max_outer": rows.most, "block_chunks": blocks[1]} | settings
+    block_chunks = -(-math.ceil(len(rows.y) / chunk) // n_blocks)
+    given = {"schedule": "1", "tol": TOL, "max_outer": rows.most, "block_chunks": block_chunks} | settings
     plan = Plan(source, TrainSettings.of(memory=MEMORY, **given))
-    if orders is not None:
+    if orders:
         plan.blocks = replace(plan.blocks, partition=OrderedPartition(plan.blocks.partition, *orders))
     found = OuterLoop(plan).run()
     gap = found.certificate and found.certificate.rel_gap  # none of Pegasos
     cell = "" if gap is None else str(found.outer) if gap <= TOL else f"> {found.outer} ({gap:.1e})"
     return Ended(cell, sum(found.passes) / max(1, len(plan.blocks.partition.stored)), found.w[:-1])
-
-
-def blocks_of(rows: Rows, n_blocks: int, chunks: int = 1) -> tuple[int, int]:
-    """(rows of a chunk, chunks of a block) for so many blocks of at least so many chunks, where the rows are enough."""
-    chunk = max(1, len(rows.y) // (n_blocks * chunks))
-    return chunk, -(-math.ceil(len(rows.y) / chunk) // n_blocks)
 
 
 def numbers(rows: Rows) -> None:
@@ -123,7 +115,7 @@ def numbers(rows: Rows) -> None:
     for number in NUMBERS:
         if len(rows.y) >= 4 * number:
             ways = [(with_set, *kind) for with_set in (False, True) for kind in (("fixed", 1), ("redrawn", 8))]
-            row(number, *(run(rows, blocks_of(rows, number, chunks), with_set=with_set, partition=kind).cell
+            row(number, *(run(rows, number, chunks, with_set=with_set, partition=kind).cell
                           for with_set, kind, chunks in ways))  # fmt: skip
 
 
@@ -131,8 +123,7 @@ def passes(rows: Rows) -> None:
     table(f"{rows.name}: outer iterations (passes over a row) by inner passes; {BLOCKS} blocks, no working set",
           "schedule", "fixed blocks", "redrawn blocks")  # fmt: skip
     for schedule in SCHEDULES:
-        both = [run(rows, blocks_of(rows, BLOCKS, 50), schedule=schedule, partition=kind)
-                for kind in ("fixed", "redrawn")]  # fmt: skip
+        both = [run(rows, BLOCKS, 50, schedule=schedule, partition=kind) for kind in ("fixed", "redrawn")]
         row(schedule, *(f"{one.cell} ({one.passes:.0f})" for one in both))
 
 
@@ -140,9 +131,9 @@ def orders(rows: Rows) -> None:
     table(f"{rows.name}: outer iterations by orders; one pass a visit, no working set", "rows of a block",
           f"{BLOCKS} fixed blocks, redrawn", "stored", "all rows in one block")  # fmt: skip
     for order in ("redrawn", "once", "stored"):
-        blocks = [run(rows, blocks_of(rows, BLOCKS, 50), (order, of_blocks), partition="fixed").cell
+        blocks = [run(rows, BLOCKS, 50, (order, of_blocks), partition="fixed").cell
                   for of_blocks in ("redrawn", "stored")]  # fmt: skip
-        row(order, *blocks, run(rows, blocks_of(rows, 1), (order, "stored")).cell)
+        row(order, *blocks, run(rows, 1, orders=(order, "stored")).cell)
 
 
 def baselines(rows: Rows) -> None:
@@ -158,14 +149,14 @@ def baselines(rows: Rows) -> None:
         row(name, f"{(primal - least) / least:.2e}", f"{right:.2f}")
 
     show("the optimum", best.model.weights)
-    blocks, given = blocks_of(rows, BLOCKS, 50), {"max_outer": OUTER, "tol": 0.0}
+    given = {"n_blocks": BLOCKS, "chunks": 50, "max_outer": OUTER, "tol": 0.0}
     for schedule, kind in (("1", "fixed"), ("1", "redrawn"), ("10", "redrawn")):
         name = f"dual coordinate descent, blocks {kind}, {schedule} inner pass{'es' * (schedule != '1')}"
-        show(name, run(rows, blocks, schedule=schedule, partition=kind, **given).w)
+        show(name, run(rows, schedule=schedule, partition=kind, **given).w)
     for count in UPDATES:
         batch = 1 if count is None else math.ceil(len(rows.y) / BLOCKS / count)
         name = "one update a row" if count is None else f"{count} update{'s' * (count > 1)} a visit"
-        w = run(rows, blocks, solver="pegasos", batch=batch, partition="fixed", **given).w
+        w = run(rows, solver="pegasos", batch=batch, partition="fixed", **given).w
         show(f"Pegasos, {name}, blocks fixed", w)
     for C in (1, BLOCKS):  # the second weighs losses and norm as all rows do
         parts = np.array_split(np.arange(len(rows.y)), BLOCKS)
@@ -177,13 +168,9 @@ def baselines(rows: Rows) -> None:
 TABLES = {one.__name__: one for one in (numbers, passes, orders, baselines)}
 
 
-def main() -> None:
-    options = begin(__doc__, "stores", only=tuple(TABLES), most=300)
+@script("stores", only=tuple(TABLES), most=300)
+def main(options) -> None:
     for name in options.stores:
         rows = load(name, options.most)
         for only in options.only:
             TABLES[only](rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,58 +6,39 @@ Ours is the command on a store, at an eighth of the memory for the rows beside t
 all, to gaps of 1e-3.  GridSearchCV is that of LinearSVC (hinge, no intercept, tol 0.01).  One run each.
 """
 
-from __future__ import annotations
-
 import json
-import tempfile
-import time
 from pathlib import Path
 
-import numpy as np
-
-from experiments.runs import begin, command, described, in_child, read_through, row, split, table
+from experiments import runs
+from experiments.runs import Clock, row, script, split, table
 
 COSTS = ("0.01", "0.03", "0.1", "0.3", "1", "3", "10", "30")
 
 
 def grid_search(text: Path, folds: int, costs: tuple[str, ...]) -> float:
-    from sklearn.datasets import load_svmlight_file
     from sklearn.model_selection import GridSearchCV
     from sklearn.svm import LinearSVC
 
-    X, y = load_svmlight_file(str(text))
-    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    svm = LinearSVC(loss="hinge", fit_intercept=False, tol=0.01, max_iter=10_000)
-    began = time.perf_counter()
+    X, y = runs.rows_of(text)
+    svm, clock = LinearSVC(loss="hinge", fit_intercept=False, tol=0.01, max_iter=10_000), Clock()
     GridSearchCV(svm, {"C": list(map(float, costs))}, cv=folds, refit=False).fit(X, y)
-    return time.perf_counter() - began
+    return clock.part()
 
 
-def ours(store: Path, out: Path, share: str, folds: int, costs: tuple[str, ...]) -> dict:
-    about, at_once = described(store), 8 * -(-3 * folds // 8)  # of three C at once
-    rest = 8 * (at_once + 2 * folds) * (about["n_features"] + 2 * about["n_samples"]) + 10_000_000
-    memory = rest + about["n_nonzeros"] * (16 if share == "all" else 1)
-    given = ("--folds", folds, "-C", ",".join(costs), "--memory", memory)
-    command("cv", store, *given, f"--json={out}", "--quiet", "--overwrite")
-    return json.loads(out.read_text())
-
-
-def main() -> None:
-    options = begin(__doc__, "text", folds=5, costs=COSTS)
-    text = Path(options.text[0])
-    table(f"{text.stem}, {options.folds} folds, C {', '.join(options.costs)}, gap 1e-3", "program", "seconds",
-          "readings")  # fmt: skip
-    with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as name:
-        folder, given = Path(name), (options.folds, options.costs)
+@script("text", folds=5, costs=COSTS)
+def main(options) -> None:
+    text, folds = Path(options.text[0]), options.folds
+    table(f"{text.stem}, {folds} folds, C {', '.join(options.costs)}, gap 1e-3", "program", "seconds", "readings")
+    with runs.scratch() as folder:
         store, out = folder / "rows.h5", folder / "cv.json"
         split(text, store)
-        read_through(store)
-        ours(store, out, "1/8", *given)  # compiles
-        for share in ("1/8", "all"):
-            found = ours(store, out, share, *given)
-            row(f"cv, memory {share}", f"{found['seconds']:.1f}", f"{found['readings']:.0f}")
-        row("GridSearchCV", f"{in_child(grid_search, text, *given):.1f}", "")
-
-
-if __name__ == "__main__":
-    main()
+        runs.read_through(store)
+        about, at_once = runs.described(store), 8 * -(-3 * folds // 8)  # of three C at once
+        rest = 8 * (at_once + 2 * folds) * (about["n_features"] + 2 * about["n_samples"]) + 10_000_000
+        for name, share in (("", 1), ("1/8", 1), ("all", 16)):
+            given = ("--folds", folds, "-C", ",".join(options.costs), "--memory", rest + share * about["n_nonzeros"])
+            runs.command("cv", store, *given, f"--json={out}", "--quiet", "--overwrite")
+            found = json.loads(out.read_text())
+            if name:  # the first one compiles
+                row(f"cv, memory {name}", f"{found['seconds']:.1f}", f"{found['readings']:.0f}")
+    row("GridSearchCV", f"{runs.in_child(grid_search, text, folds, options.costs):.1f}", "")

@@ -8,13 +8,11 @@ logarithms, is at the primal at which blocksvm (the first of its configurations)
 figures there are of the first level at which it is.  Parameters that all runs of a solver share are not shown.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path
 
-from experiments.runs import begin, row, table
+from experiments.runs import row, script, table
 
 FLOOR = 1e-9  # a distance below it is rounding
 TARGETS = (1e-3, 1e-5)
@@ -35,35 +33,27 @@ def points(frame) -> dict[str, list[dict]]:
     """By solver, sorted by seconds: the median of each figure at each stopping value, but at no iterations at all; of
     memory the largest, since a repetition in one process may find what the one before it had taken."""
     frame = frame[frame["stop_val"] > 0]
-    frame = frame.assign(seconds=frame["objective_seconds"].fillna(frame["time"]))
+    frame = frame.rename(columns=lambda name: name.removeprefix("objective_"))
+    frame = frame.assign(seconds=frame["seconds"].fillna(frame["time"]))
     curves = {}
     for solver, runs in frame.groupby("solver_name", sort=False):
         levels = runs.groupby("stop_val")
-        found = levels[[c for c in runs if c.startswith("objective_") and c != "objective_name"] + ["seconds"]]
-        found = found.median(numeric_only=True).join(levels["seconds"].agg(["min", "max"]))
-        found["objective_peak_mb"] = levels["objective_peak_mb"].max()
+        found = levels.median(numeric_only=True).join(levels["seconds"].agg(["min", "max"]))
+        found["peak_mb"] = levels["peak_mb"].max()
         curves[solver] = found.reset_index().sort_values("seconds").to_dict("records")
     return curves
 
 
-def seconds_to(levels: list[dict], target: float) -> float | None:
-    """Seconds at which a curve is at the target distance; None where no level is."""
+def seconds_to(levels: list[dict], target: float) -> tuple[float, dict] | None:
+    """Seconds at which a curve is at the target distance, and the first level that is; None where none is."""
     for before, level in zip([None, *levels], levels, strict=False):
         if level["distance"] <= target:
             if before is None:
-                return level["seconds"]
+                return level["seconds"], level
             logs = [math.log(one["distance"]) for one in (before, level)]
-            return before["seconds"] * (level["seconds"] / before["seconds"]) ** (
-                (logs[0] - math.log(target)) / (logs[0] - logs[1])
-            )
+            share = (logs[0] - math.log(target)) / (logs[0] - logs[1])
+            return before["seconds"] * (level["seconds"] / before["seconds"]) ** share, level
     return None
-
-
-def cells(level: dict, scores: list[str]) -> list[str]:
-    """What tables say of a level beside its seconds."""
-    readings = "" if math.isnan(level["objective_readings"]) else f"{level['objective_readings']:.1f}"
-    return [f"{level['stop_val']:g}", f"{level['distance']:.1e}", readings, f"{level['objective_peak_mb']:.0f}",
-            *(f"{level[score]:.4f}" for score in scores)]  # fmt: skip
 
 
 def draw(title: str, curves: dict[str, list[dict]], path: str) -> None:
@@ -78,7 +68,7 @@ def draw(title: str, curves: dict[str, list[dict]], path: str) -> None:
     for solver, levels in curves.items():
         seconds, distances = ([level[key] for level in levels] for key in ("seconds", "distance"))
         (line,) = left.loglog(seconds, distances, "o-", label=solver, lw=2.5 if "blocksvm" in solver else 1.2)
-        peak = max(level["objective_peak_mb"] for level in levels)
+        peak = max(level["peak_mb"] for level in levels)
         right.barh(solver, peak, color=line.get_color())
         right.annotate(f" {peak:,.0f}", (peak, solver), va="center", fontsize=8)
     left.set(xlabel="seconds of training", ylabel="relative distance to the optimum", title=title)
@@ -88,41 +78,37 @@ def draw(title: str, curves: dict[str, list[dict]], path: str) -> None:
     figure.savefig(path, dpi=110)
 
 
-def main() -> None:
+@script("results", figure="")
+def main(options) -> None:
     import pandas as pd
 
-    options = begin(__doc__, "results", figure="")
     result = pd.concat(map(pd.read_parquet, options.results))
     result["solver_name"] = result["solver_name"].map(shown(list(result["solver_name"].unique())))
     for (dataset, objective), frame in result.groupby(["dataset_name", "objective_name"]):
         text, curves = re.search(r"[\[,]text=([^],]*)", dataset), points(frame)
         title = f"{Path(text[1]).stem if text else dataset}, {objective}"
         every = [level for levels in curves.values() for level in levels]
-        duals = [level["objective_dual"] for level in every if not math.isnan(level["objective_dual"])]
-        optimum = max(duals, default=min(level["objective_value"] for level in every))
+        duals = [level["dual"] for level in every if not math.isnan(level["dual"])]
+        optimum = max(duals, default=min(level["value"] for level in every))
+        scores = [c for c in every[0] if c.startswith(("train_", "test_"))]
         for level in every:
-            level["distance"] = max(FLOOR, (level["objective_value"] - optimum) / optimum)
-        scores = [c for c in every[0] if c.startswith(("objective_train", "objective_test"))]
-        columns = ("tolerance or iterations", "distance", "readings", "peak MB",
-                   *(score.removeprefix("objective_") for score in scores))  # fmt: skip
+            level["distance"] = max(FLOOR, (level["value"] - optimum) / optimum)
+            level["cells"] = [f"{level['stop_val']:g}", f"{level['distance']:.1e}",
+                              "" if math.isnan(level["readings"]) else f"{level['readings']:.1f}",
+                              f"{level['peak_mb']:.0f}", *(f"{level[score]:.4f}" for score in scores)]  # fmt: skip
+        columns = "tolerance or iterations", "distance", "readings", "peak MB", *scores
         table(f"{title}, P* = {optimum:.8g}", "solver", "seconds (least-most)", *columns)
         for solver, levels in curves.items():
             for level in levels:
-                row(solver, f"{level['seconds']:.3g} ({level['min']:.3g}-{level['max']:.3g})", *cells(level, scores))
+                row(solver, f"{level['seconds']:.3g} ({level['min']:.3g}-{level['max']:.3g})", *level["cells"])
         ours = next((levels for solver, levels in curves.items() if solver.startswith("blocksvm")), [])
         for end in (level for level in ours if any(math.isclose(level["stop_val"], tol) for tol in TARGETS)):
             table(f"{title}, to the primal certified at {end['stop_val']:g}", "solver", "seconds", "times as long",
                   *columns)  # fmt: skip
             for solver, levels in curves.items():
-                if (reached := seconds_to(levels, end["distance"])) is None:
-                    row(solver, "not reached", *[""] * (1 + len(columns)))
-                    continue
-                level = next(level for level in levels if level["distance"] <= end["distance"])
-                row(solver, f"{reached:.3g}", f"{reached / seconds_to(ours, end['distance']):.2f}",
-                    *cells(level, scores))  # fmt: skip
+                reached, level = seconds_to(levels, end["distance"]) or (math.nan, {"cells": [""] * len(columns)})
+                times = reached / seconds_to(ours, end["distance"])[0]
+                told = ["not reached", ""] if math.isnan(reached) else [f"{reached:.3g}", f"{times:.2f}"]
+                row(solver, *told, *level["cells"])
         if options.figure:
             draw(title, curves, options.figure)
-
-
-if __name__ == "__main__":
-    main()

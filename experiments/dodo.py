@@ -20,52 +20,57 @@ SOURCES = Path(get_var("sources", FOLDER / "sources"))
 FOLDER.mkdir(exist_ok=True)  # doit's own file lies there
 DOIT_CONFIG = {"dep_file": str(FOLDER / "doit.db"), "verbosity": 2}
 
-IMDB, NEWS, ENRON = "{aclImdb.tar.gz}", "{20news-bydate.tar.gz}", "{enron-spam.tar.xz}"
-PRODUCTS, REUTERS = "{amazon_processed_acl_books_dvd.tar.xz}", "{reuters21578.tar.xz}"
-LINES = {"news": NEWS, "imdb": IMDB, "reuters": REUTERS, "enron": ENRON}
-SETS = {"books": PRODUCTS, "dvd": PRODUCTS}
-SETS |= dict.fromkeys(("ob-2-1", "sb-2-1", "ob-2-2", "ob-2-3", "sb-2-2", "sb-2-3"), NEWS)
+IMDB, NEWS, ENRON = "imdb {aclImdb.tar.gz}", "news {20news-bydate.tar.gz}", "enron {enron-spam.tar.xz}"
+PRODUCTS, REUTERS = "products {amazon_processed_acl_books_dvd.tar.xz}", "reuters {reuters21578.tar.xz}"
+# the overlapping (ob) and separated (sb) groups are named like the 20 Newsgroups subsets of University College Dublin;
+# the groups in those sets are not known here: these lists are our choice
+GROUPS = {
+    "ob-2-1": "comp.sys.ibm.pc.hardware,comp.sys.mac.hardware", "sb-2-1": "comp.windows.x,rec.sport.hockey",
+    "ob-2-2": "rec.sport.baseball,rec.sport.hockey", "ob-2-3": "talk.politics.guns,talk.politics.misc",
+    "sb-2-2": "sci.space,soc.religion.christian", "sb-2-3": "alt.atheism,misc.forsale",
+}  # fmt: skip
+SPAM = "--positive spam --ngrams"
 TEXTS = {
-    "imdb-words": f"imdb-words {IMDB}", "imdb-train": f"imdb-train {IMDB}", "imdb-test": f"imdb-test {IMDB}",
-    "stars-train": f"stars-train {IMDB}", "stars-test": f"stars-test {IMDB}", "enron": f"enron {ENRON}",
-    "imdb-characters": f"imdb-characters {IMDB}", "imdb-w1": f"imdb-characters {IMDB} --ngrams word:1-1",
-    "news-words": f"news-words {NEWS}", "news-mideast": f"news-words {NEWS} --group talk.politics.mideast",
-    "news-characters": f"news-characters {NEWS}", "enron-w12": f"enron {ENRON} --ngrams word:1-2",
-    "mails": f"enron {ENRON} --ngrams char:3-6", "enron-names": f"enron {ENRON} --ngrams word:1-2 --order names",
-    "enron-shuffled": f"enron {ENRON} --ngrams word:1-2 --seed 1",
+    "imdb-words": f"{IMDB} * --positive pos --presence", "stars-train": f"{IMDB} * --presence --part train",
+    "imdb-train": f"{IMDB} * --positive pos --presence --part train", "stars-test": f"{IMDB} * --presence --part test",
+    "imdb-test": f"{IMDB} * --positive pos --presence --part test", "enron": f"{ENRON} * {SPAM} char_wb:4-5",
+    "imdb-characters": f"{IMDB} * --positive pos --ngrams char_wb:4-6 --most 20000",
+    "imdb-w1": f"{IMDB} * --positive pos --ngrams word:1-1 --most 20000",
+    "news-words": f"{NEWS} * --positive rec.autos", "news-mideast": f"{NEWS} * --positive talk.politics.mideast",
+    "news-characters": f"{NEWS} * --positive sci.space --ngrams char_wb:3-5",
+    "enron-w12": f"{ENRON} * {SPAM} word:1-2", "enron-names": f"{ENRON} * {SPAM} word:1-2 --order names",
+    "mails": f"{ENRON} * {SPAM} char:3-6", "enron-shuffled": f"{ENRON} * {SPAM} word:1-2 --seed 1",
 }  # fmt: skip
 PLANTED = {
-    "zipf": "zipf", "zipf-64M": "zipf --seed 7", "clicks": "clicks",
-    "short": "zipf --rows 800000 --features 100000 --mean-nonzeros 8 --noise 0.05",
-    "short-noisy": "zipf --rows 40000 --features 20000 --mean-nonzeros 8 --noise 0.2",
-    "zipf-other": "zipf --rows 600000 --seed 7 --mean-nonzeros 40", "clicks-other": "clicks --rows 1000000 --seed 7",
-    "clicks-drift": "clicks --rows 1000000 --drift 1",
+    "zipf": "zipf *", "zipf-64M": "zipf * --seed 7", "clicks-other": "clicks * --rows 1000000 --seed 7",
+    "zipf-other": "zipf * --rows 600000 --seed 7 --mean-nonzeros 40",
+    "clicks-drift": "clicks * --rows 1000000 --drift 1",
+    "short": "zipf * --rows 800000 --features 100000 --mean-nonzeros 8 --noise 0.05",
+    "short-noisy": "zipf * --rows 40000 --features 20000 --mean-nonzeros 8 --noise 0.2",
 }  # fmt: skip
-MAKE, SPLIT = "experiments.make_data", "blocksvm.split"
-LARGE = {f"scale-{size}": 16_000 * size for size in (10, 30, 100, 300)} | {"big": 56_000_000}
-LARGE = {name: f"--rows {rows} --features 20000000"
-         for name, rows in (LARGE | {"noisy-256M": 4_000_000, "noisy-1G": 16_000_000}).items()}  # fmt: skip
-LARGE |= {f"easy-{name}": f"--rows {rows} --features 2000000 --noise 0.01 --seed 3"
-          for name, rows in (("256M", 4_000_000), ("1G", 16_000_000))}  # fmt: skip
-STORES = {name: f"{name}.svm" for name in (*TEXTS, *PLANTED)} | {
-    "a9a": "a9a", "splice": "splice.txt", "phishing": "phishing.txt", "abalone": "abalone_8d_train.libsvm",
-    "dna": "dna.scale"}  # fmt: skip
+LARGE = {f"scale-{size}": f"--rows {16_000 * size} --features 20000000" for size in (10, 30, 100, 300)}
+LARGE["big"] = "--rows 56000000 --features 20000000"
+for size, rows in (("256M", 4_000_000), ("1G", 16_000_000)):
+    LARGE[f"noisy-{size}"] = f"--rows {rows} --features 20000000"
+    LARGE[f"easy-{size}"] = f"--rows {rows} --features 2000000 --noise 0.01 --seed 3"
+STORES = "enron imdb-words news-words imdb-characters zipf-other clicks-other zipf-64M"
 HELD_OUT = {"books": ("{books.svm}", 0.2), "a9a": ("{a9a} {a9a.t}", 0.2), "splice": ("{splice.txt}", 0.2),
             "phishing": ("{phishing.txt}", 0.2), "short-noisy": ("{short-noisy.svm}", 0.2)}  # fmt: skip
 HELD_OUT |= {name: (f"{{{name}.svm}}", 0.1) for name in ("enron", "news-words", "imdb-words")}
+MAKE, SPLIT = "experiments.make_data", "blocksvm.split"
 # files: the command that makes them
 MADE = {
-    **{f"{name}.svm": f"{MAKE} texts {given.replace('}', '} {' + name + '.svm}', 1)}" for name, given in TEXTS.items()},
-    **{f"{name}.svm": f"{MAKE} {given.replace(' ', ' {' + name + '.svm} ', 1)}" if " " in given
-       else f"{MAKE} {given} {{{name}.svm}}" for name, given in PLANTED.items()},
-    **{f"{name}.svm": f"{MAKE} counts {name} {archive} {{@}}/{name}" for name, archive in SETS.items()},
-    "reviews-books.svm reviews-dvd.svm": f"{MAKE} counts reviews {PRODUCTS} {{@}}/reviews",
-    "news20.svm news20.t.svm": f"{MAKE} topics news {NEWS} {{news20.svm}} {{news20.t.svm}}",
-    "news20-3.svm news20-3.t.svm": f"{MAKE} topics news {NEWS} {{news20-3.svm}} {{news20-3.t.svm}} --ngrams 1-3",
-    "reuters.svm reuters.t.svm": f"{MAKE} topics reuters {REUTERS} {{reuters.svm}} {{reuters.t.svm}}",
-    **{f"{name}-train.ft {name}-test.ft": f"{MAKE} lines {name} {archive} {{{name}-train.ft}} {{{name}-test.ft}}"
-       for name, archive in LINES.items()},
-    **{f"{name}.h5": f"{SPLIT} {{{text}}} {{{name}.h5}} --overwrite --quiet" for name, text in STORES.items()},
+    **{f"{name}.svm": f"{MAKE} {given.replace('*', '{' + name + '.svm}')}"
+       for name, given in (PLANTED | {name: f"texts {given}" for name, given in TEXTS.items()}).items()},
+    **{f"{name}.svm": f"{MAKE} counts {PRODUCTS} {{@}}/{name} --of {name}" for name in ("books", "dvd")},
+    **{f"{name}.svm": f"{MAKE} counts {NEWS} {{@}}/{name} --of {groups}" for name, groups in GROUPS.items()},
+    "reviews-books.svm reviews-dvd.svm": f"{MAKE} counts {PRODUCTS} {{@}}/reviews --of books,dvd",
+    "news20.svm news20.t.svm": f"{MAKE} topics {NEWS} {{news20.svm}} {{news20.t.svm}}",
+    "news20-3.svm news20-3.t.svm": f"{MAKE} topics {NEWS} {{news20-3.svm}} {{news20-3.t.svm}} --ngrams 1-3",
+    "reuters.svm reuters.t.svm": f"{MAKE} topics {REUTERS} {{reuters.svm}} {{reuters.t.svm}}",
+    **{f"{name}-train.ft {name}-test.ft": f"{MAKE} lines {given} {{{name}-train.ft}} {{{name}-test.ft}}"
+       for name, given in (("news", NEWS), ("imdb", IMDB), ("reuters", REUTERS), ("enron", ENRON))},
+    **{f"{name}.h5": f"{SPLIT} {{{name}.svm}} {{{name}.h5}} --overwrite --quiet" for name in STORES.split()},
     **{f"{name}-train.h5 {name}-test.h5":
            f"{SPLIT} {text} {{{name}-train.h5}} --holdout {share} {{{name}-test.h5}} --overwrite --quiet"
        for name, (text, share) in HELD_OUT.items()},
@@ -96,7 +101,7 @@ SHARES = ("blocksvm[memory=['1/8','1/32',all]]", "blocksvm[working_set=none]", "
 BOTH = ("blocksvm[memory=['1/8',all]]", "liblinear")
 # rooms of the package by which seconds and readings of a training go
 TRAINING = "training solvers losses problems kernels sources store"
-CORPORA = " ".join(f"{{{name}.svm}}" for name in SETS)
+CORPORA = " ".join(f"{{{name}.svm}}" for name in ("books", "dvd", *GROUPS))
 # a page of experiments/results: (what of the package is measured; {part: commands}, with semicolons between them)
 MEASURED = {
     "larger-than-memory": (TRAINING, {
@@ -109,15 +114,15 @@ MEASURED = {
         **each("news imdb reuters enron", "experiments.texts {*-train.ft} {*-test.ft}"),
         "speed": "experiments.texts {imdb-train.ft} {imdb-test.ft} --times 20"}),
     "working-set": (TRAINING, {
-        name: comparison(f"{name}.svm", *SHARES)
-        for name in ("enron", "news-words", "news-characters", "imdb-characters", "imdb-words", "enron-w12",
-                     "news-mideast", "zipf-other", "clicks-other", "short")}),
+        **{name: comparison(f"{name}.svm", *SHARES)
+           for name in ("enron", "news-words", "news-characters", "imdb-characters", "imdb-words", "enron-w12",
+                        "news-mideast", "zipf-other", "clicks-other", "short")},
+        **{f"schedules-{name}": f"experiments.schedules {{{name}.h5}}" for name in ("enron", "imdb-words")}}),
     "convergence": (TRAINING, {
         **each("books a9a", "experiments.convergence {*-train.h5},{*-test.h5} --most 200"),
         **each("news-words enron imdb-words", "experiments.convergence {*-train.h5},{*-test.h5} --most 60"),
         **each("splice phishing short-noisy", "experiments.convergence {*-train.h5},{*-test.h5} --most 40 --only "
                                               "numbers,passes,baselines")}),
-    "schedules": (TRAINING, each("enron imdb-words", "experiments.schedules {*.h5}")),
     "other-problems": (TRAINING, {
         **{f"{name}-{loss}": comparison(f"{name}.svm", *BOTH, "LinearSVC", test=f"{name}.t.svm",
                                         objective=f"loss={loss}", **LONG if name == "news20-3" else {})
@@ -141,16 +146,14 @@ MEASURED = {
         "billion": "experiments.cluster {easy-1G.h5} {noisy-1G.h5} -C 0.02",
         **{f"limits-{kind}": f"experiments.cluster {{{kind}-256M.h5}} {{{kind}-1G.h5}} --limits -C 0.02"
            for kind in ("easy", "noisy")}}),
-    "learners": ("online kernels streaming sources formats", {
+    "learners": (f"{TRAINING} online streaming formats", {
         **each("enron-names enron-shuffled imdb-w1 imdb-words news-mideast news-words clicks-drift zipf",
                "experiments.learners *={*.svm}"),
         "streams": "experiments.learners zipf={zipf.svm} --learners 'pa1 -C 0.1;ogd;arow;adagrad-fobos' --repeats 7 "
                    "--peers vw --vw='--loss_function hinge --noconstant'",
         "classes": "experiments.learners {news20.svm} {news20.t.svm} --classes",
-        "sets": "experiments.learners {reuters.svm} {reuters.t.svm} --sets"}),
-    "mira": ("online kernels", {"": "experiments.mira dna={dna.scale}:{dna.scale.t}"}),
-    "regimes": (f"{TRAINING} online streaming", {
-        "": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm}"}),
+        "sets": "experiments.learners {reuters.svm} {reuters.t.svm} --sets",
+        "regimes": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm}"}),
     "labels": (f"{TRAINING} online", {
         "active": "experiments.labels {a9a},0.1 {imdb-w1.svm} {enron.svm}",
         "active-other": "experiments.labels {phishing.txt} {mushrooms.txt} {short-noisy.svm} --seeds 3",
@@ -160,9 +163,6 @@ MEASURED = {
         "unrelated": "experiments.labels {mushrooms.txt} {phishing.txt} --prior --seeds 10",
         **{f"again-{tol}": f"experiments.labels {{imdb-words.svm}} {{a9a}} --added --tol {tol}"
            for tol in ("1e-3", "1e-5")}}),
-    "regret": ("online kernels theory", {
-        "": "experiments.regret a9a={a9a.h5} imdb-w1={imdb-w1.h5} --numbers abalone={abalone.h5} --classes "
-            "dna={dna.h5}"}),
     "hf-fobos": ("online kernels", {
         "": f"experiments.hf_fobos {CORPORA}",
         "other": "experiments.hf_fobos {splice.txt} {phishing.txt} {a9a} --inputs counts",

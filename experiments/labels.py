@@ -18,18 +18,17 @@ added: a store of the first lines in a random order is trained on; then more are
 again to the same gap, with --from and without, at an eighth of the memory.  Work is nonzeros visited.
 """
 
-from __future__ import annotations
-
 import random
-import tempfile
+from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse
 
 from blocksvm import fit
-from experiments.runs import begin, budget, command, outers, row, split, table, train
+from experiments.runs import budget, command, outers, row, rows_of, scratch, script, split, table, train
 
 COUNTS = (50, 100, 200, 500, 1000, 2000, 5000)
 QUERIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -37,18 +36,19 @@ FEW = (10, 20, 50, 100, 200, 500, 1000)  # labels of the second domain
 WAYS = ("its labels alone", "the other domain's model", "near that model (--prior)", "both domains' rows together")
 ADDED = (0.01, 0.1, 0.5)  # of the rows that there are
 
-
-def load(path: str, n_features: int | None = None) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
-    """(X, y of +-1) of two classes."""
-    from sklearn.datasets import load_svmlight_file
-
-    X, y = load_svmlight_file(path, dtype=np.float32, n_features=n_features, zero_based=False)
-    return X, np.where(y == y.max(), 1.0, -1.0)
+load = partial(rows_of, dtype=np.float32)
 
 
 def right(w: np.ndarray, X, y: np.ndarray) -> float:
     """Percentage of the rows on the right side."""
     return 100.0 * float(np.mean((X @ w > 0.0) == (y > 0.0)))
+
+
+def machine(X, y: np.ndarray, C: float, chosen: np.ndarray) -> np.ndarray:
+    """The weights by the labels of some rows; while these are of one class, the mean direction."""
+    if y[chosen].min() == y[chosen].max():
+        return np.asarray(X[chosen].T @ y[chosen]).ravel()
+    return fit(X[chosen], y[chosen], C=C).model.weights
 
 
 def from_pool(train: Callable[[np.ndarray], np.ndarray], X, counts: tuple[int, ...]) -> list[np.ndarray]:
@@ -66,38 +66,30 @@ def from_pool(train: Callable[[np.ndarray], np.ndarray], X, counts: tuple[int, .
 
 
 def active(options) -> None:
-    passes: dict[tuple, list] = {}
+    passes = defaultdict(list)
     table(f"test accuracy in per cent by the number of labels, means of {options.seeds} draws", "data", "labels by",
           "learner", *(f"{n:,}" for n in COUNTS), "all")  # fmt: skip
-    for text, _, C in (one.partition(",") for one in options.data):
-        (X, y), C = load(text), float(C or 1.0)
-        found: dict[tuple, dict] = {}
+    for text, _, given in (one.partition(",") for one in options.data):
+        (X, y), C, name, found = load(text), float(given or 1.0), Path(text).stem, defaultdict(list)
         for seed in range(options.seeds):
             order = np.random.default_rng(seed).permutation(len(y))
             test, pool = order[: len(y) // 3], order[len(y) // 3 :]
             rows, labels = X[pool], y[pool]
-
-            def machine(chosen: np.ndarray, rows=rows, labels=labels, C=C) -> np.ndarray:
-                if labels[chosen].min() == labels[chosen].max():  # no machine yet: the mean direction
-                    return np.asarray(rows[chosen].T @ labels[chosen]).ravel()
-                return fit(rows[chosen], labels[chosen], C=C).model.weights
-
             online = {"learner": "pa1", "C": C, "order": "stored", "average": True}
             counts = tuple(n for n in COUNTS if n < len(pool))
-            ways = {("smallest margins", "machine"): dict(zip(counts, from_pool(machine, rows, counts), strict=True))}
-            every = {n: n for n in counts} | {"all": len(pool)}
-            ways["random", "machine"] = {at: machine(np.arange(n)) for at, n in every.items()}
-            ways["random", "pa1"] = {at: fit(rows[:n], labels[:n], **online).model.weights for at, n in every.items()}
-            for way, weights in ways.items():
-                for at, w in weights.items():
-                    found.setdefault(way, {}).setdefault(at, []).append(right(w, X[test], y[test]))
+            for n, w in zip(counts, from_pool(partial(machine, rows, labels, C), rows, counts), strict=True):
+                found["smallest margins", "machine", n].append(right(w, X[test], y[test]))
+            for at, n in (*zip(counts, counts, strict=True), ("all", len(pool))):
+                first = fit(rows[:n], labels[:n], **online).model.weights
+                for learner, w in (("machine", machine(rows, labels, C, np.arange(n))), ("pa1", first)):
+                    found["random", learner, at].append(right(w, X[test], y[test]))
             for b in QUERIES:
                 events: list[dict] = []
-                passed = fit(rows, labels, query=b, seed=seed, on_event=events.append, **online)
-                score = right(passed.model.weights, X[test], y[test])
-                passes.setdefault((Path(text).stem, b), []).append((outers(events)[-1]["asked"], score))
-        for way, by in found.items():
-            row(Path(text).stem, *way, *(f"{np.mean(by[at]):.2f}" if at in by else "" for at in (*COUNTS, "all")))
+                w = fit(rows, labels, query=b, seed=seed, on_event=events.append, **online).model.weights
+                passes[name, b].append((outers(events)[-1]["asked"], right(w, X[test], y[test])))
+        for way in (("smallest margins", "machine"), ("random", "machine"), ("random", "pa1")):
+            row(name, *way, *(f"{np.mean(found[*way, at]):.2f}" if (*way, at) in found else ""
+                              for at in (*COUNTS, "all")))  # fmt: skip
     table("--query b, one pass of pa1", "data", "b", "labels asked for", "test accuracy, %")
     for (name, b), pairs in passes.items():
         asked, scores = np.array(pairs).T
@@ -108,13 +100,13 @@ def domains(texts: list[str], feature: int) -> dict[str, tuple]:
     """Two domains of rows of length 1, by name."""
     from sklearn.preprocessing import normalize
 
-    if not feature:
-        d = max(load(text)[0].shape[1] for text in texts)
-        both = {Path(text).stem.rpartition("-")[2]: load(text, d) for text in texts}
-    else:
+    if feature:
         (X, y), name = load(texts[0]), Path(texts[0]).stem
         has = X[:, feature - 1].toarray().ravel() != 0.0
         both = {f"{name} with {feature}": (X[has], y[has]), f"{name} without": (X[~has], y[~has])}
+    else:
+        d = max(load(text)[0].shape[1] for text in texts)
+        both = {Path(text).stem.rpartition("-")[2]: load(text, n_features=d) for text in texts}
     return {name: (normalize(X), y) for name, (X, y) in both.items()}
 
 
@@ -124,8 +116,8 @@ def prior(options) -> None:
         (X, y), (X_other, y_other) = both[name], both[other_name]
         table(f"{other_name} to {name}: test accuracy %, means of {options.seeds} draws ± their deviation", "labels",
               *WAYS)  # fmt: skip
-        with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as folder:
-            fitted, model = fit(X_other, y_other), Path(folder, "model.h5")
+        with scratch() as folder:
+            fitted, model = fit(X_other, y_other), folder / "model.h5"
             fitted.save(model)
             for n in FEW:
                 found = []
@@ -141,37 +133,32 @@ def prior(options) -> None:
                 row(n, *(f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in pairs))
 
 
-def trained(store: Path, model: Path, tol: float, *more: object) -> dict:
-    events, _ = train(store, model, "--memory", budget(store, "8"), "--tol", tol, *more)
-    work = sum(event.get("nnz_visited", 0) + event.get("set_nnz_visited", 0) for event in outers(events))
-    return {"readings": len(outers(events)), "work": work, "seconds": events[-1]["seconds"]}
-
-
 def added(options) -> None:
     table(f"to {options.tol:g}: from the earlier model / from nothing", "data", "change", "its seconds", "readings",
           "work", "seconds")  # fmt: skip
     for text in map(Path, options.data):
         lines = text.read_bytes().splitlines(keepends=True)
         random.Random(5).shuffle(lines)
-        with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as name:
-            folder = Path(name)
+        with scratch() as folder:
             first, more, store, model, new = (folder / file for file in ("a.svm", "b.svm", "a.h5", "m.h5", "new.h5"))
+
+            def trained(model: Path, *how: object, store=store) -> dict:
+                events, _ = train(store, model, "--memory", budget(store, "8"), "--tol", options.tol, *how)
+                work = sum(event.get(key, 0) for event in outers(events) for key in ("nnz_visited", "set_nnz_visited"))
+                return {"readings": len(outers(events)), "work": work, "seconds": events[-1]["seconds"]}
+
             for share in ADDED:
                 n = round(len(lines) / (1.0 + share))
                 first.write_bytes(b"".join(lines[:n]))
                 more.write_bytes(b"".join(lines[n:]))
                 split(first, store)
-                trained(store, model, options.tol)
+                trained(model)
                 seconds = command("split", more, store, "--append", "--quiet").seconds
-                cold, warm = (trained(store, new, options.tol, *how) for how in ((), ("--from", model)))
+                cold, warm = trained(new), trained(new, "--from", model)
                 cells = (f"{warm[key]:.3g} / {cold[key]:.3g} = {warm[key] / cold[key]:.2f}" for key in cold)
                 row(text.stem, f"{share:.0%} more rows", f"{seconds:.1f}", *cells)
 
 
-def main() -> None:
-    options = begin(__doc__, "data", prior=False, added=False, by=0, seeds=5, tol=1e-3)
+@script("data", prior=False, added=False, by=0, seeds=5, tol=1e-3)
+def main(options) -> None:
     (prior if options.prior else added if options.added else active)(options)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,29 +5,21 @@
 --memory is in MB.
 """
 
-from __future__ import annotations
-
-import tempfile
 from pathlib import Path
 
-from experiments.runs import begin, drop_from_cache, readings, row, table, train
+from experiments.runs import drop_from_cache, readings, row, scratch, script, table, train
 
 
-def main() -> None:
-    options = begin(__doc__, "stores", memory=2000, C=0.02)
+@script("stores", memory=2000, C=0.02)
+def main(options) -> None:
     table(f"C = {options.C:g}, --memory {options.memory} MB", "store", "nonzeros", "raw CSR, GB", "store, GB", "blocks",
           "readings", "seconds", "gap", "ns a nonzero and reading", "peak, MB")  # fmt: skip
     for store in map(Path, options.stores):
         drop_from_cache(store)
-        with tempfile.TemporaryDirectory() as folder:
-            given = ("--memory", f"{options.memory}MB", "-C", options.C)
-            events, ran = train(store, Path(folder, "model.h5"), *given)
+        with scratch() as folder:
+            events, ran = train(store, folder / "model.h5", "--memory", f"{options.memory}MB", "-C", options.C)
         first, last, times = events[0], events[-1], readings(events)
         n = first["n_nonzeros"]
         row(store.stem, f"{n:,}", f"{8 * (n + first['n_samples']) / 1e9:.2f}", f"{store.stat().st_size / 1e9:.2f}",
             first["blocks"], f"{times:.0f}", f"{last['seconds']:.1f}", f"{last['rel_gap']:.1e}",
             f"{1e9 * last['seconds'] / times / n:.2f}", f"{ran.peak_mb:,.0f}")  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

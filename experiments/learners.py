@@ -14,20 +14,16 @@ The second: one pass in the random order of a store, no bias.  A row of a set is
 is not above all others.
 """
 
-from __future__ import annotations
-
 import io
 import json
-import resource
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 
-from experiments.runs import begin, in_child, outers, predicted, read_through, row, run, split, table, train
+from experiments import runs
+from experiments.runs import Clock, row, run, script, split, table, train
 
 BITS = 22
 NEEDS = {"pegasos": "--lambda 1e-4", "perceptron-bias": "--max-norm 10", "omd": "--mirror p-norm"}
@@ -59,11 +55,8 @@ def ours(text: Path, folder: Path, learner: str) -> dict:
     trace.unlink(missing_ok=True)
     given = f"{learner} {NEEDS.get(learner, '')}".split()
     done = run("-c", STREAM, few, text, trace, "--learner", *given, "--bits", BITS)
-    return json.loads(trace.read_text().splitlines()[-1]) | {"peak_mb": done.peak_mb}
-
-
-def peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    told = json.loads(trace.read_text().splitlines()[-1])
+    return {"seconds": float(told["seconds"]), "mistakes": told["mistakes"], "peak": done.peak_mb}
 
 
 def write_vw(text: Path, out: Path) -> None:
@@ -79,13 +72,12 @@ def vowpal_wabbit(text: Path, given: str) -> dict:
     from vowpalwabbit import Workspace
 
     def learn(path: str, *more: str) -> float:
-        began = time.perf_counter()
-        arguments = ["--quiet", "--holdout_off", "-b", str(BITS), *given.split(), "-d", path, *more]
-        Workspace(arg_list=arguments).finish()
-        return time.perf_counter() - began
+        clock = Clock()
+        Workspace(arg_list=["--quiet", "--holdout_off", "-b", str(BITS), *given.split(), "-d", path, *more]).finish()
+        return clock.part()
 
     start_up = learn("/dev/null")
-    found = {"seconds": learn(str(text)) - start_up, "peak_mb": peak_mb()}
+    found = {"seconds": learn(str(text)) - start_up, "peak": runs.peak_mb()}
     with tempfile.NamedTemporaryFile() as predictions:
         learn(str(text), "-p", predictions.name)
         with open(text, "rb") as rows, open(predictions.name, "rb") as values:
@@ -99,7 +91,7 @@ def scikit_learn(text: Path) -> dict:
     from sklearn.datasets import load_svmlight_file
     from sklearn.linear_model import SGDClassifier
 
-    learner, began, mistakes, rows = SGDClassifier(), time.perf_counter(), 0, 0
+    learner, clock, mistakes, rows = SGDClassifier(), Clock(), 0, 0
     with open(text, "rb") as file:
         while lines := [line for _, line in zip(range(min(1000, max(1, rows))), file, strict=False)]:
             X, y = load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=False)
@@ -110,7 +102,7 @@ def scikit_learn(text: Path) -> dict:
             mistakes += int((learner.decision_function(X) * y <= 0).sum()) if rows else len(y)
             learner.partial_fit(X, y, classes=[-1, 1])
             rows += len(y)
-    return {"seconds": time.perf_counter() - began, "peak_mb": peak_mb(), "mistakes": mistakes}
+    return {"seconds": clock.part(), "peak": runs.peak_mb(), "mistakes": mistakes}
 
 
 def streams(options) -> None:
@@ -118,31 +110,25 @@ def streams(options) -> None:
 
     learners = options.learners.split(";") if options.learners else list(LEARNERS)
     for stream, _, name in (one.partition("=") for one in options.data):
-        text, runs = Path(name).resolve(), {}
-        with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as folder:
-            vw = Path(folder, "rows.vw")
-            ways = {learner: partial(ours, text, Path(folder), learner) for learner in learners}
+        text = Path(name)
+        with runs.scratch() as folder:
+            vw = folder / "rows.vw"
+            ways = {learner: partial(ours, text, folder, learner) for learner in learners}
+            runs.in_turn(ways, 1)  # compiles
             if "vw" in options.peers:
                 write_vw(text, vw)
-                ways |= {f"vw {kind}": partial(in_child, vowpal_wabbit, vw, f"{more} {options.vw}")
+                ways |= {f"vw {kind}": partial(runs.in_child, vowpal_wabbit, vw, f"{more} {options.vw}")
                          for kind, more in VW.items()}  # fmt: skip
-            for way in learners:
-                ways[way]()  # compiles
-            for _ in range(options.repeats):
-                for way, measure in ways.items():
-                    read_through(vw if way.startswith("vw ") else text)
-                    runs.setdefault(way, []).append(measure())
+            found = runs.in_turn(ways, options.repeats, text, *([vw] if "vw" in options.peers else []))
         if "scikit-learn" in options.peers:
-            runs["scikit-learn SGDClassifier"] = [in_child(scikit_learn, text)]
+            found["scikit-learn SGDClassifier"] = runs.in_child(scikit_learn, text)
         megabytes = text.stat().st_size / 1e6
         table(f"{stream}: {megabytes:,.0f} MB, {BITS} bits, medians of {options.repeats}", "learner", "mistakes",
               "seconds", "MB/s of text", "times as long Vowpal Wabbit's counterpart takes", "peak MB")  # fmt: skip
-        seconds = {way: median(one["seconds"] for one in found) for way, found in runs.items()}
-        for way, found in runs.items():
-            peer = seconds.get("vw " + COUNTERPARTS.get(way.split()[0], "--sgd")) if way in learners else None
-            times = f"{peer / seconds[way]:.1f}" if peer else ""
-            row(way, f"{found[0]['mistakes']:,}", f"{seconds[way]:.2f}", f"{megabytes / seconds[way]:,.0f}", times,
-                f"{median(one['peak_mb'] for one in found):.0f}")  # fmt: skip
+        for way, one in found.items():
+            peer = found.get("vw " + COUNTERPARTS.get(way.split()[0], "--sgd")) if way in learners else None
+            row(way, f"{one['mistakes']:,}", f"{one['seconds']:.2f}", f"{megabytes / one['seconds']:,.0f}",
+                f"{peer['seconds'] / one['seconds']:.1f}" if peer else "", f"{one['peak']:.0f}")  # fmt: skip
 
 
 def classes(options) -> None:
@@ -150,34 +136,29 @@ def classes(options) -> None:
     figures = SETS if options.sets else CLASSES
     table(text.stem, "one pass", "progressive mistakes", *figures, *(f"averaged: {name}" for name in figures),
           "seconds")  # fmt: skip
-    with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as name:
-        store, model = Path(name, "rows.h5"), Path(name, "model.h5")
+    with runs.scratch() as folder:
+        store, model = folder / "rows.h5", folder / "model.h5"
         split(text, store, *(["--format", "multilabel"] if options.sets else []))
 
         def measure(*given: str) -> tuple[list[dict], list[str]]:
             events, _ = train(store, model, *given)
-            told = predicted(model, test)
+            told = runs.predicted(model, test)
             good = ("accuracy", "perfect_rankings")
             return events, [f"{1.0 - told[key] if key in good else told[key]:.4f}" for key in figures.values()]
 
-        runs = [f"--learner {one}" for one in MANY if not (options.sets and one == "mira")]
-        runs += [f"--learner {one} --multiclass rest" for one in MANY[1:] if options.sets]
-        for one in runs:
+        chosen = [f"--learner {one}" for one in MANY if not (options.sets and one == "mira")]
+        chosen += [f"--learner {one} --multiclass rest" for one in MANY[1:] if options.sets]
+        for one in chosen:
             given = (*one.split(), "--order", "stored", "--max-outer", "1")
             measure(*given)  # compiles
             events, last = measure(*given)
-            mistakes = [e["mistakes"] / e["rows"] for e in outers(events)][-1]
+            mistakes = [e["mistakes"] / e["rows"] for e in runs.outers(events)][-1]
             row(f"`{one}`", f"{mistakes:.4f}", *last, *measure(*given, "--average")[1], f"{events[-1]['seconds']:.2f}")
         batch = "--solver dual-cd --multiclass " + ("rest" if options.sets else "crammer-singer")
         events, last = measure(*batch.split())
         row(f"`{batch}`", "", *last, *[""] * len(figures), f"{events[-1]['seconds']:.2f}")
 
 
-def main() -> None:
-    options = begin(__doc__, "data", learners="", repeats=3, peers=("vw", "scikit-learn"), vw="", classes=False,
-                    sets=False)  # fmt: skip
+@script("data", learners="", repeats=3, peers=("vw", "scikit-learn"), vw="", classes=False, sets=False)
+def main(options) -> None:
     (classes if options.classes or options.sets else streams)(options)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,16 +3,15 @@
     python -m experiments.make_data zipf OUT.svm [--rows 1000000] [--features 5000000] [--mean-nonzeros 64]
         [--noise 0.1] [--values real|sixteenths]
     python -m experiments.make_data clicks OUT.svm [--rows 2000000] [--drift 0]
-    python -m experiments.make_data texts CORPUS ARCHIVE OUT.svm [--ngrams word:1-2] [--group NAME] [--order names]
-    python -m experiments.make_data counts SET ARCHIVE OUT
+    python -m experiments.make_data texts imdb|news|enron ARCHIVE OUT.svm [--positive LABEL] [--ngrams word:1-3]
+        [--part train] [--most N] [--presence] [--order names]
+    python -m experiments.make_data counts news|products ARCHIVE OUT --of NAME,NAME
     python -m experiments.make_data topics news|reuters ARCHIVE TRAIN.svm TEST.svm [--ngrams 1-1]
     python -m experiments.make_data lines news|reuters|imdb|enron ARCHIVE TRAIN.ft TEST.ft
 
 Each with --seed 0.  Ids count from 1; rows of documents come in the order of a hash of seed and name, or (--order
 names) of the names.  The functions say what the rows are.  OUT.svm may be /dev/stdout, which ``split -`` reads.
 """
-
-from __future__ import annotations
 
 import argparse
 import hashlib
@@ -21,7 +20,6 @@ import re
 import tarfile
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +27,13 @@ import pyarrow.compute as pc
 from scipy.sparse import csr_matrix
 
 STEP = 20_000  # planted rows at a time
+DOCUMENTS = {  # their names in an archive
+    "imdb": r"aclImdb/(?P<part>train|test)/(?P<label>pos|neg)/[^/]+_(?P<stars>\d+)\.txt$",
+    "news": r"(?:.*/)?20news-bydate-(?P<part>train|test)/(?P<label>[^/]+)/[^/]+$",
+    "enron": r"(.*/)?enron\d/(?P<label>ham|spam)/[^/]+\.txt$",
+    "reuters": r"(?:.*/)?(?P<file>reut2-\d+\.sgm)$",
+    "products": r"(?:.*/)?(?P<part>books|dvd)/(?P<label>negative|positive)\.review$",
+}
 
 
 def write(out, labels, X, digits: int = 6) -> None:
@@ -102,54 +107,13 @@ def clicks(options) -> None:
                 out.write(f"{'+1' if score > threshold else '-1'} {' '.join(f'{i}:1' for i in row)}\n")
 
 
-# ---------------------------------------------------------------------------------------------- documents
-
-IMDB = r"aclImdb/(train|test)/(?P<label>pos|neg)/[^/]+_(?P<stars>\d+)\.txt$"
-NEWS = r"(?:.*/)?(?P<name>20news-bydate-(?P<part>train|test)/(?P<label>[^/]+)/[^/]+)$"
-ENRON = r"(.*/)?enron\d/(?P<label>ham|spam)/[^/]+\.txt$"
-
-
-class Corpus(NamedTuple):
-    """member: the names of documents; positive: the label that is +1 (None: the stars are the label); longest: how many
-    characters count; most: how many documents are drawn; tokens: what a word is; binary: presence for counts."""
-
-    member: str
-    positive: str | None
-    ngrams: str
-    encoding: str = "latin-1"
-    longest: int | None = None
-    most: int | None = None
-    tokens: str = r"(?u)\b\w\w+\b"
-    binary: bool = False
-
-
-WORDS = Corpus(IMDB, "pos", "word:1-3", "utf-8", tokens=r"[a-z0-9']+", binary=True)
-CORPORA = {
-    "imdb-words": WORDS,
-    **{f"imdb-{part}": WORDS._replace(member=IMDB.replace("train|test", part)) for part in ("train", "test")},
-    **{f"stars-{part}": WORDS._replace(member=IMDB.replace("train|test", part), positive=None)
-       for part in ("train", "test")},
-    "imdb-characters": Corpus(IMDB, "pos", "char_wb:4-6", "utf-8", most=20_000),
-    "news-words": Corpus(NEWS, "rec.autos", "word:1-3", longest=6_000),
-    "news-characters": Corpus(NEWS, "sci.space", "char_wb:3-5", longest=6_000),
-    "enron": Corpus(ENRON, "spam", "char_wb:4-5", longest=6_000),
-}  # fmt: skip
-# ob, sb: balanced sets of overlapping and of separated groups, named like the 20 Newsgroups subsets of University
-# College Dublin; the groups in those sets are not known here: these lists are our choice
-GROUPS = {
-    "ob-2-1": ("comp.sys.ibm.pc.hardware", "comp.sys.mac.hardware"),
-    "ob-2-2": ("rec.sport.baseball", "rec.sport.hockey"), "ob-2-3": ("talk.politics.guns", "talk.politics.misc"),
-    "sb-2-1": ("comp.windows.x", "rec.sport.hockey"), "sb-2-2": ("sci.space", "soc.religion.christian"),
-    "sb-2-3": ("alt.atheism", "misc.forsale"),
-}  # fmt: skip
-
-
-def members(archive: str, pattern: str, encoding: str = "latin-1") -> Iterator[tuple[re.Match, str]]:
-    """The archive's files whose names match, as text."""
+def documents(kind: str, archive: str) -> Iterator[tuple[re.Match, str]]:
+    """Matches of the names of an archive's documents, and their texts."""
     with tarfile.open(archive, "r|*") as tar:
         for member in tar:
-            if member.isfile() and (found := re.match(pattern, member.name)):
-                yield found, tar.extractfile(member).read().decode(encoding, "replace")
+            if member.isfile() and (found := re.match(DOCUMENTS[kind], member.name)):
+                text = tar.extractfile(member).read()
+                yield found, text.decode("utf-8" if kind == "imdb" else "latin-1", "replace")
 
 
 def place(seed: int, name: str) -> bytes:
@@ -158,103 +122,97 @@ def place(seed: int, name: str) -> bytes:
 
 
 def texts(options) -> None:
-    """Documents of two classes as n-grams, hashed to 2^22 without signs: counts over the row's l2 norm (IMDB's words:
-    presence).  imdb: reviews, of which imdb-characters draws 20,000; news: every post, one group against the others;
-    enron: e-mails, spam against ham; of the last two the first 6,000 characters."""
+    """Documents of two classes (without --positive IMDB's stars are the labels) as n-grams, hashed to 2^22 without
+    signs: counts over the row's l2 norm, or --presence, of words of a-z, 0-9 and '.  imdb: reviews, of which --most are
+    drawn; news: every post; enron: e-mails; of the last two the first 6,000 characters."""
     from sklearn.feature_extraction.text import HashingVectorizer
 
-    corpus = CORPORA[options.corpus]
-    analyzer, low, high = re.split("[:-]", options.ngrams or corpus.ngrams)
-    positive, rows = options.group or corpus.positive, []
-    for found, text in members(options.archive, corpus.member, corpus.encoding):
-        label = found["stars"] if positive is None else "+1" if found["label"] == positive else "-1"
-        key = found[0].encode() if options.order == "names" else place(options.seed, found[0])
-        rows.append((key, label, text.replace("<br />", " ") if corpus.binary else text[: corpus.longest]))
-    rows = sorted(rows)[: corpus.most]
+    (analyzer, low, high), rows = re.split("[:-]", options.ngrams), []
+    for found, text in documents(options.kind, options.archive):
+        if options.part in ("", found.groupdict().get("part")):
+            sign = "+1" if found["label"] == options.positive else "-1"
+            key = found[0].encode() if options.order == "names" else place(options.seed, found[0])
+            text = text if options.kind == "imdb" else text[:6000]
+            rows.append((key, sign if options.positive else found["stars"],
+                         text.replace("<br />", " ") if options.presence else text))  # fmt: skip
+    rows = sorted(rows)[: options.most or None]
     vectorizer = HashingVectorizer(
         analyzer=analyzer, ngram_range=(int(low), int(high)), n_features=1 << 22, alternate_sign=False,
-        token_pattern=corpus.tokens, binary=corpus.binary,
+        binary=options.presence, token_pattern=r"[a-z0-9']+" if options.presence else r"(?u)\b\w\w+\b",
     )  # fmt: skip
     with open(options.out, "w") as out:
         for start in range(0, len(rows), 1000):
-            _, labels, documents = zip(*rows[start : start + 1000], strict=True)
-            write(out, labels, vectorizer.transform(documents))
+            _, labels, chosen = zip(*rows[start : start + 1000], strict=True)
+            write(out, labels, vectorizer.transform(chosen))
 
 
-def documents_of(name: str, archive: str) -> Iterator[tuple[str, str, str, Counter]]:
-    """(name, class, part of the set, words) of each document of a set of ``counts``."""
-    if name in ("books", "dvd", "reviews"):
-        for found, text in members(archive, r"(?:.*/)?(books|dvd)/(negative|positive)\.review$"):
+def words_of(kind: str, archive: str, chosen: list[str]) -> Iterator[tuple[str, str, str, Counter]]:
+    """(name, class, part of the set, words) of each document of ``counts``."""
+    for found, text in documents(kind, archive):
+        if kind == "products" and found["part"] in chosen:
             for number, line in enumerate(text.split("\n"), 1):
-                if name in ("reviews", found[1]) and line.strip():
+                if line.strip():
                     *pairs, last = line.split()
                     words = {word: int(count) for word, _, count in (pair.rpartition(":") for pair in pairs)}
-                    part = found[1] if name == "reviews" else ""
-                    yield f"{found[1]}/{found[2]}.review:{number}", last.partition(":")[2], part, Counter(words)
-    else:
-        for found, text in members(archive, NEWS):
+                    name = f"{found['part']}/{found['label']}.review:{number}"
+                    yield name, last.partition(":")[2], found["part"], Counter(words)
+        elif kind == "news" and found["label"] in chosen:
             headers, _, content = text.replace("\r\n", "\n").partition("\n\n")
             subject = re.search(r"^subject:(.*)", headers, re.IGNORECASE | re.MULTILINE)
             words = re.findall("[a-z]+", f"{subject[1] if subject else ''}\n{content}".lower())
-            if found["label"] in GROUPS[name]:
-                yield found["name"], found["label"], "", Counter(words)
+            yield found[0], found["label"], "", Counter(words)
 
 
 def counts(options) -> None:
-    """Counts of words (runs of a-z), numbered in alphabetical order, those of the first part first.  books, dvd:
-    product reviews with pairs of words; reviews: both, numbered alike, in two files; ob, sb: 500 posts of each of some
-    groups, without words in less than 3 of them."""
-    rows = sorted(documents_of(options.set, options.archive), key=lambda row: place(options.seed, row[0]))
-    classes = GROUPS.get(options.set) or sorted({row[1] for row in rows})
-    if options.set in GROUPS:
+    """Counts of words (runs of a-z), numbered in alphabetical order, those of the first part first.  products: reviews
+    of books or dvd with pairs of words, of both numbered alike, in two files; news: 500 posts of each of two groups,
+    the first one's label -1, without words in less than 3 of them."""
+    chosen, news = options.of.split(","), options.kind == "news"
+    rows = sorted(words_of(options.kind, options.archive, chosen), key=lambda row: place(options.seed, row[0]))
+    classes = chosen if news else sorted({row[1] for row in rows})
+    if news:
         of_class = {label: [row for row in rows if row[1] == label][:500] for label in classes}
         rows = sorted(sum(of_class.values(), []), key=lambda row: place(options.seed, row[0]))
     n_documents = Counter(word for row in rows for word in row[3])
     parts, ids = sorted({row[2] for row in rows}), {}
     for part in parts:
         for word in sorted({word for row in rows if row[2] == part for word in row[3]} - ids.keys()):
-            if n_documents[word] >= (3 if options.set in GROUPS else 1):
+            if n_documents[word] >= (3 if news else 1):
                 ids[word] = len(ids)
     names = dict(zip(classes, ("-1", "+1"), strict=True))
     for part in parts:
-        chosen = [row for row in rows if row[2] == part]
-        entries = [(i, ids[word], n) for i, row in enumerate(chosen) for word, n in row[3].items() if word in ids]
+        of_part = [row for row in rows if row[2] == part]
+        entries = [(i, ids[word], n) for i, row in enumerate(of_part) for word, n in row[3].items() if word in ids]
         i, j, n = np.array(entries).T
-        X = csr_matrix((n.astype(float), (i, j)), shape=(len(chosen), len(ids)))
-        with open(f"{options.out}{'-' * bool(part)}{part}.svm", "w") as out:
-            write(out, [names[row[1]] for row in chosen], X, 9)
+        X = csr_matrix((n.astype(float), (i, j)), shape=(len(of_part), len(ids)))
+        with open(f"{options.out}{f'-{part}' * (len(parts) > 1)}.svm", "w") as out:
+            write(out, [names[row[1]] for row in of_part], X, 9)
 
 
-def parts_of(corpus: str, archive: str) -> dict[str, list[tuple[str, list[str], str]]]:
+def parts_of(kind: str, archive: str) -> dict[str, list[tuple[str, list[str], str]]]:
     """(name, labels, text) of the documents of both parts.  news: 20 Newsgroups by date; reuters: Reuters-21578 by the
     ModApte split; imdb: as it is published; enron: Enron-Spam, a fifth as the test part."""
     parts: dict[str, list] = {"train": [], "test": []}
-    if corpus in ("news", "imdb"):
-        for found, text in members(
-            archive, NEWS if corpus == "news" else IMDB, "utf-8" if corpus == "imdb" else "latin-1"
-        ):
-            body = text.partition("\n\n")[2] if corpus == "news" else text.replace("<br />", " ")
-            part = found["part"] if corpus == "news" else found[0].split("/")[-3]
-            parts[part].append((found[0], [found["label"]], body))
-    elif corpus == "enron":
-        for found, text in members(archive, ENRON):
-            part = "test" if place(0, found[0])[0] < 51 else "train"
-            parts[part].append((found[0], [found["label"]], text))
-    else:
-        for found, text in members(archive, r"(?:.*/)?(reut2-\d+\.sgm)$"):
+    for found, text in documents(kind, archive):
+        if kind == "reuters":
             for k, (about, story) in enumerate(re.findall(r"<REUTERS([^>]*)>(.*?)</REUTERS>", text, re.DOTALL)):
                 part = re.search(r'LEWISSPLIT="([^"]*)"', about)[1].lower()
                 if part in parts and 'TOPICS="YES"' in about:
                     labels = re.search(r"<TOPICS>(.*?)</TOPICS>", story, re.DOTALL)
                     words = html.unescape(re.sub(r"<[^>]+>", " ", story.split("</PLACES>")[-1]))
-                    parts[part].append((f"{found[1]}:{k:05}", re.findall(r"<D>([^<]*)</D>", labels[1]), words))
+                    parts[part].append((f"{found['file']}:{k:05}", re.findall(r"<D>([^<]*)</D>", labels[1]), words))
+        else:
+            part = found["part"] if kind != "enron" else "test" if place(0, found[0])[0] < 51 else "train"
+            text = text.partition("\n\n")[2] if kind == "news" else text
+            text = text.replace("<br />", " ") if kind == "imdb" else text
+            parts[part].append((found[0], [found["label"]], text))
     return parts
 
 
 def lines(options) -> None:
     """fastText's lines of the documents that have labels, in an order that is drawn: '__label__grain __label__corn text
     on one line'."""
-    for part, rows in parts_of(options.corpus, options.archive).items():
+    for part, rows in parts_of(options.kind, options.archive).items():
         with open(vars(options)[part], "w") as out:
             for _, labels, text in sorted(rows, key=lambda row: place(options.seed, row[0])):
                 if labels:
@@ -266,17 +224,16 @@ def topics(options) -> None:
     place in the alphabet; reuters: the labels of a row are its topics (1,7), of the topics that both parts have."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    parts = parts_of(options.corpus, options.archive)
+    parts = parts_of(options.kind, options.archive)
     known = [{label for _, labels, _ in rows for label in labels} for rows in parts.values()]
     number = {label: k for k, label in enumerate(sorted(known[0] & known[1]))}
     low, high = map(int, options.ngrams.split("-"))
     vectorizer = TfidfVectorizer(ngram_range=(low, high), sublinear_tf=True)
-    for part, path in (("train", options.train), ("test", options.test)):
+    for part, made in (("train", vectorizer.fit_transform), ("test", vectorizer.transform)):
         rows = [([number[x] for x in labels if x in number], text) for _, labels, text in sorted(parts[part])]
-        labels, documents = zip(*((sorted(labels), text) for labels, text in rows if labels), strict=True)
-        X = vectorizer.fit_transform(documents) if part == "train" else vectorizer.transform(documents)
-        with open(path, "w") as out:
-            write(out, [",".join(map(str, row)) for row in labels], X)
+        labels, chosen = zip(*((sorted(labels), text) for labels, text in rows if labels), strict=True)
+        with open(vars(options)[part], "w") as out:
+            write(out, [",".join(map(str, row)) for row in labels], made(chosen))
 
 
 def main() -> None:
@@ -294,10 +251,12 @@ def main() -> None:
 
     kind(zipf, "out", rows=1_000_000, features=5_000_000, mean_nonzeros=64.0, noise=0.1, values="real")
     kind(clicks, "out", rows=2_000_000, drift=0.0)
-    kind(texts, "corpus", "archive", "out", ngrams="", group="", order="drawn")
-    kind(counts, "set", "archive", "out")
-    kind(topics, "corpus", "archive", "train", "test", ngrams="1-1")
-    kind(lines, "corpus", "archive", "train", "test")
+    kind(
+        texts, "kind", "archive", "out", positive="", ngrams="word:1-3", part="", most=0, presence=False, order="drawn"
+    )
+    kind(counts, "kind", "archive", "out", of="")
+    kind(topics, "kind", "archive", "train", "test", ngrams="1-1")
+    kind(lines, "kind", "archive", "train", "test")
     options = p.parse_args()
     options.make(options)
 

@@ -1,18 +1,22 @@
-"""What the measurements share: options, runs of commands with their time and memory, cold and warm files, tables."""
-
-from __future__ import annotations
+"""What the measurements share: a script's options, commands with their time and memory, ways in turn, rows, tables."""
 
 import argparse
 import json
 import multiprocessing
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
+
+import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 # between this process and a command: a process's peak is at least that of the one that it was forked from
@@ -39,7 +43,7 @@ def run(*arguments: object) -> Run:
     with tempfile.NamedTemporaryFile("r") as used:
         line = [sys.executable, "-S", "-c", CHILD, used.name, sys.executable, *map(str, arguments)]
         began = time.perf_counter()
-        done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run(line, capture_output=True, text=True)
         seconds = time.perf_counter() - began
         if done.returncode:
             raise RuntimeError(f"{arguments}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
@@ -97,6 +101,24 @@ def in_child(function, *arguments):
         return pool.submit(function, *arguments).result()
 
 
+def peak_mb() -> float:
+    """The largest memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+class Clock:
+    """Seconds of the parts so far."""
+
+    def __init__(self):
+        self.seconds, self.began = [], time.perf_counter()
+
+    def part(self) -> float:
+        """Ends a part, and begins the next one."""
+        self.seconds.append(time.perf_counter() - self.began)
+        self.began = time.perf_counter()
+        return self.seconds[-1]
+
+
 def drop_from_cache(path: Path) -> None:
     """Let the system forget a file's pages, so that the next reader reads the disk."""
     with open(path, "rb") as file:
@@ -111,22 +133,60 @@ def read_through(path: Path) -> None:
             pass
 
 
-def begin(text: str, names: str, **defaults: object) -> argparse.Namespace:
-    """The options of a script: ``names``, one or more arguments, and --KEY of the default's type (False: a flag; a
-    tuple: values with commas between them).  Prints what the tables are measured on: machine, day, commit."""
-    p = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument(names, nargs="+")
-    for key, default in defaults.items():
-        kind = (lambda given: tuple(given.split(","))) if isinstance(default, tuple) else type(default)
-        given = {"action": "store_true"} if default is False else {"type": kind, "default": default}
-        p.add_argument(f"{'-' * min(2, len(key))}{key}", **given)
-    options = p.parse_args()
-    models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
-    cpu = models[0].partition(":")[2].strip() if models else "unknown processor"
-    cores = len(os.sched_getaffinity(0))
-    print(f"Measured on {cpu}, {cores} cores, {time.strftime('%Y-%m-%d')}, at {git.stdout.strip()}.")
-    return options
+def in_turn(ways: dict[str, Callable[[], dict]], repeats: int, *files: Path) -> dict[str, dict]:
+    """By way the medians of the figures that it measures, the ways one after the other, ``repeats`` times; what is no
+    number is that of the first time.  The files are in the system's cache."""
+    found: dict[str, list[dict]] = {way: [] for way in ways}
+    for _ in range(repeats):
+        for way, measure in ways.items():
+            for file in files:
+                read_through(file)
+            found[way].append(measure())
+    return {way: {key: median(one[key] for one in runs) if isinstance(value, float) else value
+                  for key, value in runs[0].items()} for way, runs in found.items()}  # fmt: skip
+
+
+def rows_of(text: Path, **given):
+    """(X scipy CSR with indices of 32 bits, y of +-1, the larger label 1) of svmlight text."""
+    from sklearn.datasets import load_svmlight_file
+
+    X, y = load_svmlight_file(str(text), zero_based=False, **given)
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # some programs take no others
+    return X, np.where(y == y.max(), 1.0, -1.0)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for files, which is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as name:
+        yield Path(name)
+
+
+def script(names: str, **defaults: object):
+    """Decorates the main function of a script, which is called with its options where the script is run: ``names``, one
+    or more arguments, and --KEY of the default's type (False: a flag; a tuple: values with commas between them).
+    Prints what the tables are measured on: machine, day, commit."""
+
+    def decorated(main):
+        if main.__module__ != "__main__":
+            return main
+        p = argparse.ArgumentParser(
+            description=sys.modules["__main__"].__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        p.add_argument(names, nargs="+")
+        for key, default in defaults.items():
+            kind = (lambda given: tuple(given.split(","))) if isinstance(default, tuple) else type(default)
+            given = {"action": "store_true"} if default is False else {"type": kind, "default": default}
+            p.add_argument(f"{'-' * min(2, len(key))}{key}", **given)
+        options = p.parse_args()
+        models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+        git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+        cpu = models[0].partition(":")[2].strip() if models else "unknown processor"
+        cores = len(os.sched_getaffinity(0))
+        print(f"Measured on {cpu}, {cores} cores, {time.strftime('%Y-%m-%d')}, at {git.stdout.strip()}.")
+        return main(options)
+
+    return decorated
 
 
 def table(title: str, *columns: str) -> None:

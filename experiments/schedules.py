@@ -6,8 +6,6 @@ Bandwidths are MB/s of compressed bytes at which a reader is held back.  All run
 are loaded.
 """
 
-from __future__ import annotations
-
 import time
 from itertools import product
 from pathlib import Path
@@ -16,7 +14,7 @@ import numpy as np
 
 from blocksvm.api.fit import fit
 from blocksvm.store.reader import Store
-from experiments.runs import begin, budget, outers, readings, row, table
+from experiments.runs import Clock, budget, outers, readings, row, script, table
 
 SCHEDULES = ("1", "3", "10", "overlap", "auto")
 SHARES = (("8", "auto"), ("8", "none"), ("32", "auto"))  # of the memory, working set
@@ -28,25 +26,24 @@ class SlowStore(Store):
     bandwidth = float("inf")
 
     def read_block(self, chunks: np.ndarray, arena):
-        began, before = time.perf_counter(), self.cost.bytes_read
+        clock, before = Clock(), self.cost.bytes_read
         block = super().read_block(chunks, arena)
-        due = (self.cost.bytes_read - before) / self.bandwidth
-        time.sleep(max(0.0, due - (time.perf_counter() - began)))
+        time.sleep(max(0.0, (self.cost.bytes_read - before) / self.bandwidth - clock.part()))
         return block
 
 
 def fitted(path: Path, bandwidth: float, **settings) -> tuple[float, str]:
     """Seconds from the opening of the store to the certificate; with them readings of all rows, and MB read."""
-    began, events = time.perf_counter(), []
+    clock, events = Clock(), []
     with SlowStore(path) as store:
         store.bandwidth = 1e6 * bandwidth
         fit(store, on_event=events.append, **settings)
-    seconds, read = time.perf_counter() - began, sum(event["bytes_read"] for event in outers(events)) / 1e6
+    seconds, read = clock.part(), sum(event["bytes_read"] for event in outers(events)) / 1e6
     return seconds, f"{seconds:.2f} ({readings(events):.0f}, {read:.0f})"
 
 
-def main() -> None:
-    options = begin(__doc__, "stores", tol=1e-3, bandwidths=("50", "500"))
+@script("stores", tol=1e-3, bandwidths=("50", "500"))
+def main(options) -> None:
     table(f"seconds to a certified gap of {options.tol:g} (readings of all rows, MB read)", "data",
           "memory, working set, MB/s", *SCHEDULES, "auto / best fixed")  # fmt: skip
     for path in map(Path, options.stores):
@@ -56,7 +53,3 @@ def main() -> None:
             found = {schedule: fitted(path, float(bandwidth), schedule=schedule, **given) for schedule in SCHEDULES}
             ratio = found["auto"][0] / min(found[schedule][0] for schedule in ("1", "3", "10"))
             row(path.stem, f"1/{share}, {kind}, {bandwidth}", *(cell for _, cell in found.values()), f"{ratio:.2f}")
-
-
-if __name__ == "__main__":
-    main()

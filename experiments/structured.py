@@ -6,15 +6,12 @@ Every run is the command structure in a process of its own; the seconds are thos
 peak of the process.  Of the treebank's sentences each tenth is tested on; lines are its words without blanks.
 """
 
-from __future__ import annotations
-
 import json
 import re
-import tempfile
 import zipfile
 from pathlib import Path
 
-from experiments.runs import begin, command, row, table
+from experiments.runs import command, row, scratch, script, table
 
 WITH_TAGS = (
     "w[-2] w[-1] w[0] w[1] w[2] t[-2] t[-1] t[0] t[1] t[2] w[-1]|w[0] w[0]|w[1] t[-2]|t[-1] t[-1]|t[0] t[0]|t[1] "
@@ -57,23 +54,17 @@ def measure(task: str, learner: str, folder: Path, epochs: int, *more: object) -
         f"{done.peak_mb:,.0f}", f"{model.stat().st_size / 1e6:.1f}")  # fmt: skip
 
 
-def main() -> None:
-    options = begin(__doc__, "archives", epochs=10)
+@script("archives", epochs=10)
+def main(options) -> None:
     table("structured learners", "task", "learner", "score", "certified gap", "epochs", "seconds", "peak MB",
           "model, MB")  # fmt: skip
     for task, texts in (pair for archive in options.archives for pair in texts_of(Path(archive)).items()):
-        with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as name:
-            folder = Path(name)
+        with scratch() as folder:
             for part, text in texts.items():
                 (folder / part).write_text(text)
             # the kernels are compiled by a run that does not count
-            command("structure", "train", folder / "train", folder / "model.h5", "--task", task, "--learner", "mira",
-                    "--epochs", 1)  # fmt: skip
+            command("structure", "train", folder / "train", folder / "model.h5", "--task", task, "--epochs", 1)
             for learner in RUNS[task]:
                 measure(task, learner, folder, options.epochs)
             for pairs in PAIRS if task == "chunks" else ():
                 measure(task, "perceptron", folder, options.epochs, "--template", f"{WITH_TAGS} {pairs}")
-
-
-if __name__ == "__main__":
-    main()

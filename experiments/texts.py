@@ -11,26 +11,22 @@ one after the other, in processes of their own.
 --times N: instead, scores of the test texts N times over: read, score, and write or count, without training.
 """
 
-from __future__ import annotations
-
 import pickle
-import tempfile
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from experiments.learners import peak_mb
-from experiments.runs import begin, command, described, in_child, read_through, row, split, table, train
+from experiments import runs
+from experiments.runs import Clock, row, script, split, table, train
 
 OURS = ("--ngrams", "word:1-2", "--idf", "smooth", "--normalize", "l2")
 TUTORIAL = {"lr": 1.0, "epoch": 25, "wordNgrams": 2}
 HASHED = ("--ngrams", "word:1-2", "--bits", "21", "--normalize", "l2")
 
 
-def rows_of(path: Path) -> Iterator[tuple[list[str], str]]:
+def lines_of(path: Path) -> Iterator[tuple[list[str], str]]:
     """(labels, text) of each line."""
     with open(path) as lines:
         for line in lines:
@@ -39,21 +35,22 @@ def rows_of(path: Path) -> Iterator[tuple[list[str], str]]:
             yield [word.strip() for word in words[:n]], " ".join(words[n:]).rstrip("\n")
 
 
-def at_one(test: Path, likeliest: list[str]) -> dict:
-    """P@1 and R@1 of the likeliest labels of the test texts."""
-    labels = [set(labels) for labels, _ in rows_of(test)]
+def found(test: Path, likeliest: list[str], model: Path, fit: float, predict: float, peak: float) -> dict:
+    """Seconds and sizes, and P@1 and R@1 of the likeliest labels of the test texts."""
+    labels = [set(labels) for labels, _ in lines_of(test)]
     right = sum(one in own for one, own in zip(likeliest, labels, strict=True))
-    return {"p": right / len(labels), "r": right / sum(map(len, labels))}
+    return {"fit": fit, "predict": predict, "peak": peak, "mb": model.stat().st_size / 1e6, "p": right / len(labels),
+            "r": right / sum(map(len, labels))}  # fmt: skip
 
 
-def blocksvm(train_file: Path, test: Path, memory: str, folder: Path, *more: str) -> dict:
+def blocksvm(train_file: Path, test: Path, folder: Path, memory: str, *more: str) -> dict:
     store, model, out = folder / "rows.h5", folder / "model.h5", folder / "scores"
-    runs = [split(train_file, store, "--memory", memory, *OURS)]
-    runs.append(train(store, model, "--memory", memory, "--bias", "1", *more)[1])
-    runs.append(command("predict", model, test, f"{out}/", "--overwrite", "--quiet", "--memory", memory))
+    done = [split(train_file, store, "--memory", memory, *OURS)]
+    done.append(train(store, model, "--memory", memory, "--bias", "1", *more)[1])
+    done.append(runs.command("predict", model, test, f"{out}/", "--overwrite", "--quiet", "--memory", memory))
     likeliest = [line.split(" ")[0] for line in (out / test.name).read_text().splitlines()]
-    return {"fit": sum(one.seconds for one in runs[:2]), "predict": runs[2].seconds, "mb": model.stat().st_size / 1e6,
-            "peak": max(one.peak_mb for one in runs)} | at_one(test, likeliest)  # fmt: skip
+    fit = sum(one.seconds for one in done[:2])
+    return found(test, likeliest, model, fit, done[2].seconds, max(one.peak_mb for one in done))
 
 
 def fasttext(train_file: Path, test: Path, folder: Path, tune: int = 0, **settings) -> dict:
@@ -67,14 +64,12 @@ def fasttext(train_file: Path, test: Path, folder: Path, tune: int = 0, **settin
         train_file = part
         settings |= {"autotuneValidationFile": str(valid), "autotuneDuration": tune}
     program.FastText.eprint = lambda *words: None  # its warning of what load_model returns
-    began = time.perf_counter()
-    model = program.train_supervised(str(train_file), thread=2, verbose=0, **settings)
-    model.save_model(str(folder / "model.bin"))
-    fitted = time.perf_counter()
-    model = program.load_model(str(folder / "model.bin"))
-    likeliest = [labels[0] for labels in model.predict([text for _, text in rows_of(test)])[0]]
-    return {"fit": fitted - began, "predict": time.perf_counter() - fitted, "peak": peak_mb(),
-            "mb": (folder / "model.bin").stat().st_size / 1e6} | at_one(test, likeliest)  # fmt: skip
+    clock, file = Clock(), folder / "model.bin"
+    program.train_supervised(str(train_file), thread=2, verbose=0, **settings).save_model(str(file))
+    clock.part()
+    labels = program.load_model(str(file)).predict([text for _, text in lines_of(test)])[0]
+    clock.part()
+    return found(test, [one[0] for one in labels], file, *clock.seconds, runs.peak_mb())
 
 
 def scikit_learn(train_file: Path, test: Path, folder: Path, name: str) -> dict:
@@ -85,105 +80,89 @@ def scikit_learn(train_file: Path, test: Path, folder: Path, name: str) -> dict:
     from sklearn.preprocessing import MultiLabelBinarizer
     from sklearn.svm import LinearSVC
 
-    began = time.perf_counter()
-    labels, texts = zip(*rows_of(train_file), strict=True)
+    clock, file, binarizer = Clock(), folder / "model.pickle", MultiLabelBinarizer()
+    labels, texts = zip(*lines_of(train_file), strict=True)
     sets = max(map(len, labels)) > 1
     classifier = LinearSVC(loss="hinge") if name == "LinearSVC" else SGDClassifier(random_state=0)
     classifier = OneVsRestClassifier(classifier) if sets else classifier
-    binarizer = MultiLabelBinarizer()
     y = binarizer.fit_transform(labels) if sets else [one[0] for one in labels]
     model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), classifier).fit(texts, y)
-    (folder / "model.pickle").write_bytes(pickle.dumps(model))
-    fitted = time.perf_counter()
-    values = model.decision_function([text for _, text in rows_of(test)])
-    classes = binarizer.classes_ if sets else model.classes_
+    file.write_bytes(pickle.dumps(model))
+    clock.part()
+    values = model.decision_function([text for _, text in lines_of(test)])
     chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(int)
-    seconds = time.perf_counter() - fitted
-    return {"fit": fitted - began, "predict": seconds, "peak": peak_mb(),
-            "mb": (folder / "model.pickle").stat().st_size / 1e6} | at_one(test, classes[chosen])  # fmt: skip
+    likeliest = (binarizer.classes_ if sets else model.classes_)[chosen]
+    clock.part()
+    return found(test, likeliest, file, *clock.seconds, runs.peak_mb())
 
 
-def programs(train_file: Path, test: Path, memory: str, tune: int, folder: Path) -> None:
-    sets = max(len(labels) for labels, _ in rows_of(train_file)) > 1
-    several = {"loss": "ova"} if sets else {}
-    ours = partial(blocksvm, train_file, test, memory, folder)
+def programs(files: tuple[Path, Path], folder: Path, memory: str, tune: int) -> None:
+    labels = [[len(labels) for labels, _ in lines_of(path)] for path in files]
+    several = {"loss": "ova"} if max(labels[0]) > 1 else {}
+    ours, theirs = partial(blocksvm, *files, folder, memory), partial(runs.in_child, fasttext, *files, folder)
     ways = {
         "blocksvm": ours,
         "blocksvm, --loss logistic -C 10": partial(ours, "--loss", "logistic", "-C", "10"),
-        "fastText, defaults": partial(in_child, fasttext, train_file, test, folder),
-        "fastText, tutorial": partial(in_child, partial(fasttext, **TUTORIAL, **several), train_file, test, folder),
-        f"fastText, tuned {tune} s": partial(in_child, fasttext, train_file, test, folder, tune),
-        "scikit-learn, LinearSVC": partial(in_child, scikit_learn, train_file, test, folder, "LinearSVC"),
-        "scikit-learn, SGDClassifier": partial(in_child, scikit_learn, train_file, test, folder, "SGD"),
+        "fastText, defaults": theirs,
+        "fastText, tutorial": partial(runs.in_child, partial(fasttext, **TUTORIAL, **several), *files, folder),
+        f"fastText, tuned {tune} s": partial(theirs, tune),
+        **{f"scikit-learn, {name}": partial(runs.in_child, scikit_learn, *files, folder, name)
+           for name in ("LinearSVC", "SGDClassifier")},
     }  # fmt: skip
-    counts = [sum(1 for _ in rows_of(path)) for path in (train_file, test)]
-    size = (train_file.stat().st_size + test.stat().st_size) / 1e6
-    title = f"{train_file.stem.removesuffix('-train')}: {counts[0]:,} and {counts[1]:,} texts, {size:.0f} MB"
+    size = sum(path.stat().st_size for path in files) / 1e6
+    title = f"{files[0].stem}: {' and '.join(f'{len(one):,}' for one in labels)} texts, {size:.0f} MB"
     table(f"{title}; blocksvm within {memory}", "program", "seconds to fit", "to predict", "peak MB", "model MB",
           "P@1", "R@1")  # fmt: skip
-    for way, measure in ways.items():
-        for path in (train_file, test):
-            read_through(path)
-        one = measure()
+    for way, one in runs.in_turn(ways, 1, *files).items():
         row(way, f"{one['fit']:.1f}", f"{one['predict']:.1f}", f"{one['peak']:,.0f}", f"{one['mb']:,.1f}",
             f"{one['p']:.4f}", f"{one['r']:.4f}")  # fmt: skip
 
 
-def their_scores(model: str, test: Path) -> float:
+def their_scores(model: Path, test: Path) -> dict:
     """fastText's own reading and scoring of a file, in C++, without a line that is written."""
     import fasttext as program
 
-    loaded = program.load_model(model)
-    began = time.perf_counter()
+    loaded, clock = program.load_model(str(model)), Clock()
     loaded.test(str(test))
-    return time.perf_counter() - began
+    return {"seconds": clock.part()}
 
 
-def hashing_scores(test: Path, coef: np.ndarray) -> float:
+def hashing_scores(test: Path) -> dict:
     """scikit-learn's HashingVectorizer and a product with weights, 1,000 texts at a time."""
     from sklearn.feature_extraction.text import HashingVectorizer
 
-    began = time.perf_counter()
-    vectorizer = HashingVectorizer(ngram_range=(1, 2), n_features=1 << 21, alternate_sign=False)
-    texts = [text for _, text in rows_of(test)]
+    clock, coef = Clock(), np.ones(1 << 21)
+    vectorizer = HashingVectorizer(ngram_range=(1, 2), n_features=len(coef), alternate_sign=False)
+    texts = [text for _, text in lines_of(test)]
     for start in range(0, len(texts), 1000):
         vectorizer.transform(texts[start : start + 1000]) @ coef
-    return time.perf_counter() - began
+    return {"seconds": clock.part()}
 
 
-def speed(train_file: Path, test: Path, memory: str, times: int, folder: Path) -> None:
+def speed(files: tuple[Path, Path], folder: Path, memory: str, times: int) -> None:
     import fasttext as program
 
-    store, model, many = folder / "rows.h5", folder / "model.h5", folder / "many.ft"
-    many.write_bytes(test.read_bytes() * times)
-    split(train_file, store, *HASHED)
+    store, model, many, theirs = (folder / name for name in ("rows.h5", "model.h5", "many.ft", "model.bin"))
+    many.write_bytes(files[1].read_bytes() * times)
+    split(files[0], store, *HASHED)
     train(store, model)
     settings = {"wordNgrams": 2, "bucket": 1 << 21, "thread": 2, "verbose": 0}
-    program.train_supervised(str(train_file), **settings).save_model(str(folder / "model.bin"))
-    size, n_labels = many.stat().st_size / 1e6, len(described(model)["labels"])
-    read_through(many)
+    program.train_supervised(str(files[0]), **settings).save_model(str(theirs))
     scored = ("predict", model, many, f"{folder}/scores/", "--overwrite", "--quiet", "--memory", memory)
-    seconds = {
-        "blocksvm, the whole command": [command(*scored).seconds for _ in range(3)],
-        "blocksvm, one thread": [command(*scored, "--threads", "1").seconds for _ in range(3)],
-        "fastText's test, in a process": [in_child(their_scores, str(folder / "model.bin"), many) for _ in range(3)],
-        "scikit-learn": [in_child(hashing_scores, many, np.ones(1 << 21))],
-    }  # fmt: skip
+    ways = {
+        "blocksvm, the whole runs.command": lambda: {"seconds": runs.command(*scored).seconds},
+        "blocksvm, one thread": lambda: {"seconds": runs.command(*scored, "--threads", "1").seconds},
+        "fastText's test, in a process": partial(runs.in_child, their_scores, theirs, many),
+    }
+    found = runs.in_turn(ways, 3, many) | {"scikit-learn": runs.in_child(hashing_scores, many)}
+    size, n_labels = many.stat().st_size / 1e6, len(runs.described(model)["labels"])
     table(f"{size:,.0f} MB of texts, words and pairs in 2^21, {n_labels} labels", "program", "seconds", "MB/s")
-    for way, runs in seconds.items():
-        row(way, f"{np.median(runs):.1f}", f"{size / np.median(runs):,.0f}")
+    for way, one in found.items():
+        row(way, f"{one['seconds']:.1f}", f"{size / one['seconds']:,.0f}")
 
 
-def main() -> None:
-    options = begin(__doc__, "texts", memory=1000, autotune=60, times=0)
-    train_file, test = map(Path, options.texts)
-    with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as folder:
-        given = train_file, test, f"{options.memory}MB"
-        if options.times:
-            speed(*given, options.times, Path(folder))
-        else:
-            programs(*given, options.autotune, Path(folder))
-
-
-if __name__ == "__main__":
-    main()
+@script("texts", memory=1000, autotune=60, times=0)
+def main(options) -> None:
+    files = tuple(Path(text) for text in options.texts)
+    with runs.scratch() as folder:
+        (speed if options.times else programs)(files, folder, f"{options.memory}MB", options.times or options.autotune)

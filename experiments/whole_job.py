@@ -9,136 +9,89 @@ criteria; Vowpal Wabbit makes one pass over the same rows in its own format, wit
 another one that predicts.  --memory is blocksvm's, in MB.
 """
 
-from __future__ import annotations
-
-import tempfile
-import time
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 
-from experiments.learners import BITS, peak_mb, write_vw
-from experiments.runs import begin, command, in_child, outers, read_through, row, split, table, train
+from experiments import runs
+from experiments.learners import BITS, write_vw
+from experiments.runs import Clock, row, script, split, table, train
 
 PARTS = ("split or read", "train", "read and predict")
 
 
-def accuracy(labels: np.ndarray, scores: np.ndarray) -> float:
-    """That on the tenth lines, of scores (n,) of all rows."""
-    return float(((scores > 0) == (labels > 0))[::10].mean())
-
-
-class Clock:
-    """Seconds of the parts so far."""
-
-    def __init__(self):
-        self.seconds, self.began = [], time.perf_counter()
-
-    def part(self) -> None:
-        self.seconds.append(time.perf_counter() - self.began)
-        self.began = time.perf_counter()
-
-
-def found(clock: Clock, labels: np.ndarray, scores: np.ndarray, **more) -> dict:
-    """The measures of a run in this process."""
-    return {"seconds": clock.seconds, "peak_mb": peak_mb(), "accuracy": accuracy(labels, scores)} | more
+def found(seconds: list[float], peak: float, labels: np.ndarray, scores: np.ndarray, proven: str) -> dict:
+    """The figures of a run by the scores (n,) of all rows."""
+    right = (scores > 0) == (labels > 0)
+    return {**dict(zip(PARTS, seconds, strict=True)), "seconds in all": sum(seconds), "peak": peak,
+            "accuracy": f"{right[::10].mean():.4f}", "proven": proven}  # fmt: skip
 
 
 def ours(part: Path, text: Path, labels: np.ndarray, folder: Path, memory: str) -> dict:
     store, model, out = folder / "rows.h5", folder / "model.h5", folder / "out.csv"
     converted = split(part, store, "--memory", memory)
     events, trained = train(store, model, "--memory", memory)
-    scored = command("predict", model, text, out, "--overwrite", "--quiet", "--memory", memory)
-    runs, proven = (converted, trained, scored), f"gap {outers(events)[-1]['rel_gap']:.0e}, certified"
-    return {"seconds": [one.seconds for one in runs], "peak_mb": max(one.peak_mb for one in runs),
-            "accuracy": accuracy(labels, np.loadtxt(out)), "proven": proven}  # fmt: skip
+    done = converted, trained, runs.command("predict", model, text, out, "--overwrite", "--quiet", "--memory", memory)
+    return found([one.seconds for one in done], max(one.peak_mb for one in done), labels, np.loadtxt(out),
+                 f"gap {runs.outers(events)[-1]['rel_gap']:.0e}, certified")  # fmt: skip
 
 
-def liblinear(part: Path, text: Path, labels: np.ndarray) -> dict:
+def in_memory(part: Path, text: Path, labels: np.ndarray, program: str) -> dict:
     from liblinear.liblinearutil import parameter, problem
     from liblinear.liblinearutil import train as fit
-    from sklearn.datasets import load_svmlight_file
-
-    clock = Clock()
-    X, y = load_svmlight_file(str(part), zero_based=False)
-    rows = problem(y, X)
-    clock.part()
-    model = fit(rows, parameter("-s 3 -c 1 -q"))
-    clock.part()
-    X, _ = load_svmlight_file(str(text), n_features=model.nr_feature, zero_based=False)
-    scores = X @ np.ctypeslib.as_array(model.w, (model.nr_feature,)) * model.label[0]  # its own takes a Python loop
-    clock.part()
-    return found(clock, labels, scores, proven="nothing: stops at -e 0.1")
-
-
-def scikit_learn(part: Path, text: Path, labels: np.ndarray) -> dict:
-    from sklearn.datasets import load_svmlight_file
     from sklearn.svm import LinearSVC
 
     clock = Clock()
-    X, y = load_svmlight_file(str(part), zero_based=False)
-    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # it takes no others
+    X, y = runs.rows_of(part)
+    rows = problem(y, X) if program == "LIBLINEAR" else X
     clock.part()
-    model = LinearSVC(loss="hinge", fit_intercept=False).fit(X, y)
+    if program == "LIBLINEAR":
+        model, proven = fit(rows, parameter("-s 3 -c 1 -q")), "nothing: stops at -e 0.1"
+        w = np.ctypeslib.as_array(model.w, (model.nr_feature,)) * model.label[0]  # its own scores take a Python loop
+    else:
+        model, proven = LinearSVC(loss="hinge", fit_intercept=False).fit(X, y), "nothing: stops at tol=1e-4"
+        w = model.coef_[0]
     clock.part()
-    X, _ = load_svmlight_file(str(text), n_features=X.shape[1], zero_based=False)
-    scores = model.decision_function(X)
+    scores = runs.rows_of(text, n_features=len(w))[0] @ w
     clock.part()
-    return found(clock, labels, scores, proven="nothing: stops at tol=1e-4")
+    return found(clock.seconds, runs.peak_mb(), labels, scores, proven)
 
 
 def vowpal_wabbit(part: Path, text: Path, labels: np.ndarray, folder: Path) -> dict:
     from vowpalwabbit import Workspace
 
     clock, model, out = Clock(), str(folder / "model.vw"), str(folder / "out.vw")
-    clock.part()
     given = ["--quiet", "--holdout_off", "--noconstant", "--loss_function", "hinge", "-b", str(BITS)]
     Workspace(arg_list=[*given, "-d", str(part), "-f", model]).finish()
     clock.part()
     Workspace(arg_list=["--quiet", "-t", "-i", model, "-d", str(text), "-p", out]).finish()
     clock.part()
-    return found(clock, labels, np.loadtxt(out, usecols=0), proven="nothing: one pass")
+    return found([0.0, *clock.seconds], runs.peak_mb(), labels, np.loadtxt(out, usecols=0), "nothing: one pass")
 
 
-def measured(text: Path, memory: str, repeats: int, folder: Path) -> None:
-    part, vw, vw_part, labels = folder / "train.svm", folder / "all.vw", folder / "train.vw", []
-    with open(text, "rb") as lines, open(part, "wb") as kept:
-        for number, line in enumerate(lines):
-            labels.append(float(line.partition(b" ")[0]))
-            if number % 10:
-                kept.write(line)
-    write_vw(text, vw)
-    write_vw(part, vw_part)
-    y = np.array(labels)
-    ways = {
-        "blocksvm": partial(ours, part, text, y, folder, memory),
-        "LIBLINEAR -s 3": partial(in_child, liblinear, part, text, y),
-        "Vowpal Wabbit, one pass": partial(in_child, vowpal_wabbit, vw_part, vw, y, folder),
-        "scikit-learn LinearSVC": partial(in_child, scikit_learn, part, text, y),
-    }
-    runs: dict[str, list[dict]] = {way: [] for way in ways}
-    for _ in range(repeats):
-        for way, measure in ways.items():
-            for file in (vw, vw_part) if way.startswith("Vowpal") else (part, text):
-                read_through(file)
-            runs[way].append(measure())
-    title = f"{text.stem}: {text.stat().st_size / 1e6:,.0f} MB of text, {len(y):,} rows, blocksvm within {memory}"
-    table(f"{title}; medians of {repeats}", "program", *PARTS, "seconds in all", "peak MB", "accuracy", "proven")
-    for way, results in runs.items():
-        parts = [f"{median(one['seconds'][k] for one in results):.2f}" for k in range(len(PARTS))]
-        total = median(sum(one["seconds"]) for one in results)
-        peak = max(one["peak_mb"] for one in results)
-        row(way, *parts, f"{total:.2f}", f"{peak:,.0f}", f"{results[0]['accuracy']:.4f}", results[0]["proven"])
-
-
-def main() -> None:
-    options = begin(__doc__, "texts", memory=500, repeats=3)
+@script("texts", memory=500, repeats=3)
+def main(options) -> None:
+    memory = f"{options.memory}MB"
     for text in map(Path, options.texts):
-        with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as folder:
-            measured(text, f"{options.memory}MB", options.repeats, Path(folder))
-
-
-if __name__ == "__main__":
-    main()
+        with runs.scratch() as folder:
+            part, vw, vw_part = folder / "train.svm", folder / "all.vw", folder / "train.vw"
+            lines = text.read_bytes().splitlines(keepends=True)
+            part.write_bytes(b"".join(line for number, line in enumerate(lines) if number % 10))
+            labels = np.array([float(line.partition(b" ")[0]) for line in lines])
+            del lines
+            write_vw(text, vw)
+            write_vw(part, vw_part)
+            ways = {
+                "blocksvm": partial(ours, part, text, labels, folder, memory),
+                "LIBLINEAR -s 3": partial(runs.in_child, in_memory, part, text, labels, "LIBLINEAR"),
+                "Vowpal Wabbit, one pass": partial(runs.in_child, vowpal_wabbit, vw_part, vw, labels, folder),
+                "scikit-learn LinearSVC": partial(runs.in_child, in_memory, part, text, labels, "LinearSVC"),
+            }
+            found_by_way = runs.in_turn(ways, options.repeats, part, text, vw, vw_part)
+        title = f"{text.stem}: {text.stat().st_size / 1e6:,.0f} MB, {len(labels):,} rows, blocksvm within {memory}"
+        table(f"{title}; medians of {options.repeats}", "program", *PARTS, "seconds in all", "peak MB", "accuracy",
+              "proven")  # fmt: skip
+        for way, one in found_by_way.items():
+            row(way, *(f"{one[part]:.2f}" for part in (*PARTS, "seconds in all")), f"{one['peak']:,.0f}",
+                one["accuracy"], one["proven"])  # fmt: skip

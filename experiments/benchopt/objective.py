@@ -58,10 +58,10 @@ class Objective(BaseObjective):
         if not self.regression and len(self.classes) < 2:
             raise ValueError(f"{text}: needs two different labels")
         self.Y = targets(labels, self.classes, multilabel, self.regression)
-        self.test = None
+        self.rows = {"train": (self.X, self.Y)}
         if test is not None:
             X, labels = read(test, self.X.shape[1], multilabel)
-            self.test = X, targets(labels, self.classes, multilabel, self.regression)
+            self.rows["test"] = X, targets(labels, self.classes, multilabel, self.regression)
 
     def get_objective(self):
         X = self.X  # a solver begins, and solvers follow each other in one process
@@ -80,19 +80,16 @@ class Objective(BaseObjective):
         coef = np.atleast_2d(np.asarray(coef, np.float64))
         b = np.zeros(len(coef)) if intercept is None else np.asarray(intercept, np.float64)
         regularised = b / float(self.bias) if self.bias not in (0, "free") else 0.0 * b
-        Z = self.X @ coef.T + b
-        loss = float(LOSSES[self.loss](self.Y, Z, self.epsilon).sum())
+        loss = float(LOSSES[self.loss](self.Y, self.X @ coef.T + b, self.epsilon).sum())
         value = 0.5 * float((coef**2).sum() + (regularised**2).sum()) + self.C * loss
         figures = {"dual": dual, "seconds": seconds, "readings": readings, "peak_mb": memory_mb}
         figures = {name: np.nan if figure is None else float(figure) for name, figure in figures.items()}
-        scores = self.scores(self.X, self.Y, Z, "train") | self.test_scores(coef, b)
+        for rows, (X, Y) in self.rows.items():
+            figures |= self.scores(Y, X @ coef.T + b, rows)
         forget_peak()  # of what was taken here
-        return {"value": value} | scores | figures
+        return {"value": value} | figures
 
-    def test_scores(self, coef, b):
-        return {} if self.test is None else self.scores(*self.test, self.test[0] @ coef.T + b, "test")
-
-    def scores(self, X, Y, Z, rows):
+    def scores(self, Y, Z, rows):
         """RMSE of a regression; accuracy (of sets: the whole set is right), and macro F1 of more than two classes."""
         if self.regression:
             return {f"{rows}_rmse": float(np.sqrt(((Y - Z) ** 2).mean()))}

@@ -1,11 +1,8 @@
-"""Parts that the solvers of this benchmark share: when they stop, steps of a tolerance, files, and memory."""
+"""Parts that the solvers of this benchmark share: when they stop, steps of a tolerance, and memory."""
 
-import atexit
 import gc
 import math
-import shutil
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,8 +12,9 @@ from benchopt.stopping_criterion import SufficientProgressCriterion
 
 sys.path.append(str(Path(__file__).resolve().parents[3]))  # for experiments.runs
 # until two runs that follow each other bring less than 1e-4 of the largest fall of the objective
-BY_TOLERANCE = SufficientProgressCriterion(eps=1e-4, patience=2, strategy="tolerance")
-BY_ITERATIONS = SufficientProgressCriterion(eps=1e-4, patience=2, strategy="iteration")
+BY_TOLERANCE, BY_ITERATIONS = (
+    SufficientProgressCriterion(eps=1e-4, patience=2, strategy=strategy) for strategy in ("tolerance", "iteration")
+)
 
 
 def next_tolerance(tolerance, per_decade=1):
@@ -25,6 +23,16 @@ def next_tolerance(tolerance, per_decade=1):
         return 1.0
     steps = math.floor(-per_decade * math.log10(max(tolerance, 1e-15)) + 0.5) + 1
     return float(f"{10.0 ** (-steps / per_decade):.0e}")
+
+
+class ByTolerance(BaseSolver):
+    """A program that takes a tolerance, two a decade."""
+
+    sampling_strategy = "tolerance"
+    stopping_criterion = BY_TOLERANCE
+
+    def get_next(self, tolerance):
+        return next_tolerance(tolerance, per_decade=2)
 
 
 class ByIterations(BaseSolver):
@@ -49,13 +57,6 @@ class ByIterations(BaseSolver):
 
     def get_result(self):
         return {"coef": self.coef}
-
-
-def scratch_folder():
-    """A folder for files of a solver, which is removed when the process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="blocksvm-benchopt-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 def peak_mb():

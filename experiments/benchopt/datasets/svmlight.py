@@ -13,7 +13,5 @@ class Dataset(BaseDataset):
     parameters = {"text": [None], "test": [None], "multilabel": [False]}
 
     def get_data(self):
-        paths = {name: getattr(self, name) for name in ("text", "test")}
-        for name, path in paths.items():
-            paths[name] = None if path is None else str(Path(path).resolve())
-        return paths | {"multilabel": self.multilabel}
+        text, test = (None if path is None else str(Path(path).resolve()) for path in (self.text, self.test))
+        return {"text": text, "test": test, "multilabel": self.multilabel}

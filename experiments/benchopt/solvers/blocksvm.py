@@ -5,8 +5,11 @@ size (64MB).  benchopt's time is that of the whole command; ``seconds`` that fro
 certificate.  The store is made before, by ``split``.
 """
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
-from benchmark_utils import BY_TOLERANCE, next_tolerance, scratch_folder
+from benchmark_utils import BY_TOLERANCE, next_tolerance
 from benchopt import BaseSolver
 
 import blocksvm
@@ -31,8 +34,9 @@ class Solver(BaseSolver):
     parameters = {"memory": ["1/8"], "working_set": ["auto"], "schedule": ["auto"], "cold": [False], "seed": [0]}
 
     def set_objective(self, text, X, Y, loss, C, bias, epsilon, classes, multilabel):
-        self.folder, self.shape = scratch_folder(), (Y.shape[1], X.shape[1])
-        split(text, self.folder / "store.h5", *(["--format", "multilabel"] if multilabel else []))
+        self.folder, self.shape = TemporaryDirectory(), (Y.shape[1], X.shape[1])
+        self.store, self.model = (Path(self.folder.name, name) for name in ("store.h5", "model.h5"))
+        split(text, self.store, *(["--format", "multilabel"] if multilabel else []))
         memory = self.memory if self.memory[-1] == "B" else f"{budget(X, Y.shape[1], self.memory)}B"
         self.given = ["--memory", memory, "-C", C, "--bias", bias, "--seed", self.seed]
         self.given += ["--working-set", self.working_set, "--schedule", self.schedule]
@@ -49,23 +53,15 @@ class Solver(BaseSolver):
 
     def pre_run_hook(self, tolerance):
         if self.cold:
-            drop_from_cache(self.folder / "store.h5")
+            drop_from_cache(self.store)
 
     def run(self, tolerance):
-        files = [self.folder / name for name in ("store.h5", "model.h5")]
-        self.events, self.ran = train(*files, *self.given, "--tol", min(tolerance, 1.0))
+        self.events, self.ran = train(self.store, self.model, *self.given, "--tol", min(tolerance, 1.0))
 
     def get_result(self):
-        model = blocksvm.load_model(self.folder / "model.h5")
-        coef = np.zeros(self.shape)
-        ids = model.feature_ids
-        known = ids < self.shape[1]
-        coef[:, ids[known]] = np.atleast_2d(model.weights)[:, known]
-        return {
-            "coef": coef,
-            "intercept": np.broadcast_to(model.intercept, self.shape[0]),
-            "dual": self.events[-1]["dual"],
-            "seconds": self.events[-1]["seconds"],
-            "readings": readings(self.events),
-            "memory_mb": self.ran.peak_mb,
-        }
+        model, coef, end = blocksvm.load_model(self.model), np.zeros(self.shape), self.events[-1]
+        known = model.feature_ids < self.shape[1]
+        coef[:, model.feature_ids[known]] = np.atleast_2d(model.weights)[:, known]
+        return {"coef": coef, "intercept": np.broadcast_to(model.intercept, self.shape[0]), "dual": end["dual"],
+                "seconds": end["seconds"], "readings": readings(self.events),
+                "memory_mb": self.ran.peak_mb}  # fmt: skip

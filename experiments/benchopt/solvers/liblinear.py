@@ -7,8 +7,7 @@ which is compiled in.  Of sets of labels it makes a run a label.
 import ctypes
 
 import numpy as np
-from benchmark_utils import BY_TOLERANCE, next_tolerance
-from benchopt import BaseSolver
+from benchmark_utils import ByTolerance
 from liblinear.liblinearutil import parameter, problem, train
 
 TYPES = {  # -s
@@ -17,10 +16,8 @@ TYPES = {  # -s
 }  # fmt: skip
 
 
-class Solver(BaseSolver):
+class Solver(ByTolerance):
     name = "liblinear"
-    sampling_strategy = "tolerance"
-    stopping_criterion = BY_TOLERANCE
     requirements = ["pip::liblinear-official"]
 
     def skip(self, bias, **other):
@@ -29,13 +26,8 @@ class Solver(BaseSolver):
     def set_objective(self, X, Y, loss, C, bias, epsilon, multilabel, **other):
         self.bias, self.shape = bias, (Y.shape[1], X.shape[1])
         self.settings = f"-s {TYPES[loss]} -c {C!r} -p {epsilon!r} -B {bias or -1} -q"
-        if multilabel or Y.shape[1] == 1:
-            self.problems = [problem(y, X, bias or -1) for y in Y.T]
-        else:
-            self.problems = [problem(Y.argmax(axis=1), X, bias or -1)]
-
-    def get_next(self, tolerance):
-        return next_tolerance(tolerance, per_decade=2)
+        targets = Y.T if multilabel or Y.shape[1] == 1 else [Y.argmax(axis=1)]
+        self.problems = [problem(y, X, bias or -1) for y in targets]
 
     def run(self, tolerance):
         ctypes.CDLL(None).srand(1)  # it permutes rows by rand()
@@ -46,8 +38,7 @@ class Solver(BaseSolver):
         d = min(self.shape[1], self.models[0].nr_feature)
         coef = np.zeros(self.shape)
         coef[:, :d] = W[:, :d]
-        intercept = W[:, -1] * self.bias if self.bias else None
-        return {"coef": coef, "intercept": intercept}
+        return {"coef": coef, "intercept": W[:, -1] * self.bias if self.bias else None}
 
     def weights(self, model):
         """(1 or k, features and perhaps the constant one), in the order of the classes."""

@@ -3,17 +3,14 @@
 import warnings
 
 import numpy as np
-from benchmark_utils import BY_TOLERANCE, next_tolerance
-from benchopt import BaseSolver
+from benchmark_utils import ByTolerance
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
 
-class Solver(BaseSolver):
+class Solver(ByTolerance):
     name = "LinearSVC"
-    sampling_strategy = "tolerance"
-    stopping_criterion = BY_TOLERANCE
     requirements = ["pip::scikit-learn"]
     parameters = {"max_iter": [10_000]}
 
@@ -26,9 +23,6 @@ class Solver(BaseSolver):
         self.settings = {"loss": loss.replace("-", "_"), "C": C, "dual": True, "max_iter": self.max_iter}
         self.settings |= {"fit_intercept": bias > 0, "intercept_scaling": float(bias or 1), "random_state": 0}
 
-    def get_next(self, tolerance):
-        return next_tolerance(tolerance, per_decade=2)
-
     def run(self, tolerance):
         svm = LinearSVC(**self.settings, tol=min(tolerance, 1e9))
         with warnings.catch_warnings():
@@ -37,8 +31,5 @@ class Solver(BaseSolver):
 
     def get_result(self):
         parts = getattr(self.svm, "estimators_", [self.svm])
-        coef = np.vstack([part.coef_ for part in parts])
-        return {
-            "coef": coef,
-            "intercept": np.hstack([part.intercept_ + np.zeros(1) for part in parts]),
-        }
+        intercept = np.hstack([part.intercept_ + np.zeros(1) for part in parts])
+        return {"coef": np.vstack([part.coef_ for part in parts]), "intercept": intercept}

@@ -5,8 +5,11 @@ limit is not quite the optimum.  Its memory is what it takes beside Python and t
 ``update`` default: adaptive, normalized, invariant.
 """
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
-from benchmark_utils import ByIterations, forget_peak, peak_mb, scratch_folder
+from benchmark_utils import ByIterations, forget_peak, peak_mb
 from vowpalwabbit import Workspace
 
 
@@ -17,8 +20,8 @@ class Solver(ByIterations):
 
     def set_objective(self, X, Y, C, **other):
         super().set_objective(X, Y, C)
-        self.folder = scratch_folder()
-        text = self.folder / "rows.vw"
+        self.folder = TemporaryDirectory()
+        text = Path(self.folder.name, "rows.vw")
         with open(text, "w") as out:
             for i, y in enumerate(self.y):
                 part = slice(X.indptr[i], X.indptr[i + 1])
@@ -30,7 +33,7 @@ class Solver(ByIterations):
         self.before_mb = forget_peak()
 
     def fitted(self, passes):
-        cache = ["--cache_file", str(self.folder / f"{passes}.cache")] if passes > 1 else []
+        cache = ["--cache_file", f"{self.folder.name}/{passes}.cache"] if passes > 1 else []
         self.workspace = Workspace(arg_list=[*self.settings, "--passes", str(passes), *cache])
 
     def get_result(self):
