@@ -47,6 +47,10 @@ PLANTED = {
     "clicks-drift": "clicks * --rows 1000000 --drift 1",
     "short": "zipf * --rows 800000 --features 100000 --mean-nonzeros 8 --noise 0.05",
     "short-noisy": "zipf * --rows 40000 --features 20000 --mean-nonzeros 8 --noise 0.2",
+    "tall-1M": "tall * --rows 1000000 --features 28", "tall-5M": "tall * --rows 5000000 --features 20",
+    "wide": "tall * --rows 300000 --features 500",
+    "unscaled": "tall * --rows 100000 --features 20 --kind unscaled",
+    "collinear": "tall * --rows 50000 --features 25 --kind collinear",
 }  # fmt: skip
 LARGE = {f"scale-{size}": f"--rows {16_000 * size} --features 20000000" for size in (10, 30, 100, 300)}
 LARGE["big"] = "--rows 56000000 --features 20000000"
@@ -137,9 +141,11 @@ MEASURED = {
             "--repeats 1",
         "online": "experiments.kernel svmguide1={svmguide1.txt}:20 a9a={a9a}:{a9a.t}:0.05 --online"}),
     "tall": (TRAINING, {
-        "small": "experiments.tall a9a={a9a} phishing={phishing.txt} planted:100000:20:unscaled "
-                 "planted:50000:25:collinear planted:50000:300 --share all",
-        "large": "experiments.tall planted:1000000:28 planted:300000:500 planted:5000000:20"}),
+        text.partition(".")[0]: comparison(
+            text, f"blocksvm[solver=[newton,dual-cd],memory='{memory}']", "liblinear[primal=True]", "newton-cholesky",
+            objective="loss=[squared-hinge,logistic],C=[0.1,1,100]", **LONG)
+        for memory, texts in (("1/8", "tall-1M.svm tall-5M.svm wide.svm"),
+                              ("all", "a9a phishing.txt unscaled.svm collinear.svm")) for text in texts.split()}),
     "cluster": (f"{TRAINING} cluster", {
         "hinge": "experiments.cluster {news-words.h5} {enron.h5} {imdb-characters.h5} {zipf-other.h5} "
                  "{clicks-other.h5} {zipf-64M.h5}",

@@ -53,17 +53,16 @@ def machines(options) -> None:
                     f"{found['primal']:.6g}", f"{found['rel_gap']:.1e}" if "rel_gap" in found else "")  # fmt: skip
 
 
-def load(text: str, test: str = ""):
+def load(*texts: str):
     """(X, y, X of the test rows, their y); values of each feature divided by its largest absolute one."""
-    X, y = runs.rows_of(text)
-    order = np.random.default_rng(0).permutation(len(y))
-    held_out, rest = order[: len(y) // 3], order[len(y) // 3 :]
-    X_test, y_test = runs.rows_of(test, n_features=X.shape[1]) if test else (X[held_out], y[held_out])
-    order = order if test else rest  # texts are often sorted by label
+    X, y, *test = runs.rows_of(*texts)
+    order = np.random.default_rng(0).permutation(len(y))  # texts are often sorted by label
+    held_out, order = (order[:0], order) if test else (order[: len(y) // 3], order[len(y) // 3 :])
+    X_test, y_test = test or (X[held_out], y[held_out])
     largest = abs(X[order]).max(axis=0).toarray().ravel()
     scale = sparse.diags(1.0 / np.where(largest == 0.0, 1.0, largest))
-    return *(part for X, y in ((X[order], y[order]), (X_test, y_test))
-             for part in (sparse.csr_matrix(X @ scale, dtype=np.float32), y)),  # fmt: skip
+    X, X_test = (sparse.csr_matrix(one @ scale, dtype=np.float32) for one in (X[order], X_test))
+    return X, y[order], X_test, y_test
 
 
 def online(options) -> None:

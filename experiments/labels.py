@@ -105,8 +105,8 @@ def domains(texts: list[str], feature: int) -> dict[str, tuple]:
         has = X[:, feature - 1].toarray().ravel() != 0.0
         both = {f"{name} with {feature}": (X[has], y[has]), f"{name} without": (X[~has], y[~has])}
     else:
-        d = max(load(text)[0].shape[1] for text in texts)
-        both = {Path(text).stem.rpartition("-")[2]: load(text, n_features=d) for text in texts}
+        names, rows = [Path(text).stem.rpartition("-")[2] for text in texts], load(*texts)
+        both = dict(zip(names, zip(rows[::2], rows[1::2], strict=True), strict=True))
     return {name: (normalize(X), y) for name, (X, y) in both.items()}
 
 

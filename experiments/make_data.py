@@ -3,6 +3,7 @@
     python -m experiments.make_data zipf OUT.svm [--rows 1000000] [--features 5000000] [--mean-nonzeros 64]
         [--noise 0.1] [--values real|sixteenths]
     python -m experiments.make_data clicks OUT.svm [--rows 2000000] [--drift 0]
+    python -m experiments.make_data tall OUT.svm --rows N --features N [--kind unscaled|collinear]
     python -m experiments.make_data texts imdb|news|enron ARCHIVE OUT.svm [--positive LABEL] [--ngrams word:1-3]
         [--part train] [--most N] [--presence] [--order names]
     python -m experiments.make_data counts news|products ARCHIVE OUT --of NAME,NAME
@@ -105,6 +106,22 @@ def clicks(options) -> None:
         for ids, scores in map(drawn, pieces):
             for row, score in zip(ids.tolist(), scores, strict=True):
                 out.write(f"{'+1' if score > threshold else '-1'} {' '.join(f'{i}:1' for i in row)}\n")
+
+
+def tall(options) -> None:
+    """Dense rows: normal features, correlated, and labels of a plane with noise.  unscaled: features from 1e-3 to 1e3;
+    collinear: five that are copies of others but for 1e-7."""
+    n, d, rng = options.rows, options.features, np.random.default_rng(options.rows + options.features)
+    X = rng.normal(size=(n, d)).astype(np.float32) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d))).astype(np.float32)
+    z = X @ rng.normal(size=d).astype(np.float32)
+    y = np.where(z + np.std(z) * rng.normal(size=n) > 0.0, "+1", "-1")
+    if options.kind == "unscaled":
+        X *= (10.0 ** rng.uniform(-3, 3, d)).astype(np.float32)
+    elif options.kind == "collinear":
+        X[:, -5:] = X[:, :5] * (1.0 + 1e-7 * rng.normal(size=(n, 5)))
+    with open(options.out, "w") as out:
+        for first in range(0, n, STEP):
+            write(out, y[first : first + STEP], csr_matrix(X[first : first + STEP]), 9)
 
 
 def documents(kind: str, archive: str) -> Iterator[tuple[re.Match, str]]:
@@ -251,6 +268,7 @@ def main() -> None:
 
     kind(zipf, "out", rows=1_000_000, features=5_000_000, mean_nonzeros=64.0, noise=0.1, values="real")
     kind(clicks, "out", rows=2_000_000, drift=0.0)
+    kind(tall, "out", rows=1_000_000, features=28, kind="")
     kind(
         texts, "kind", "archive", "out", positive="", ngrams="word:1-3", part="", most=0, presence=False, order="drawn"
     )

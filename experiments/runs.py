@@ -146,13 +146,15 @@ def in_turn(ways: dict[str, Callable[[], dict]], repeats: int, *files: Path) -> 
                   for key, value in runs[0].items()} for way, runs in found.items()}  # fmt: skip
 
 
-def rows_of(text: Path, **given):
-    """(X scipy CSR with indices of 32 bits, y of +-1, the larger label 1) of svmlight text."""
-    from sklearn.datasets import load_svmlight_file
+def rows_of(*texts: Path, **given) -> list:
+    """X scipy CSR with indices of 32 bits, and y of +-1, the larger label 1, of each svmlight text."""
+    from sklearn.datasets import load_svmlight_files
 
-    X, y = load_svmlight_file(str(text), zero_based=False, **given)
-    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # some programs take no others
-    return X, np.where(y == y.max(), 1.0, -1.0)
+    found = load_svmlight_files(list(map(str, texts)), zero_based=False, **given)
+    for X in found[::2]:
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # some programs take no others
+    found[1::2] = [np.where(y == y.max(), 1.0, -1.0) for y in found[1::2]]
+    return found
 
 
 @contextmanager

@@ -1,11 +1,10 @@
 """The main job on real input that every machine has: does a window of 16 lines of the Python source installed here come
 from test code or from library code?  A line of the two texts is ``label TAB text``; no file is in both."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -21,7 +20,6 @@ EPILOG = "small takes seconds, default less than a minute, large some minutes; t
 LINES, SHORTEST, LONGEST = 16, 150, 4000  # of a window, and its characters: more are a table of data
 LARGEST_FILE = 1_000_000  # bytes; larger modules are generated tables
 SKIPPED = {"site-packages", "dist-packages", "__pycache__", "_vendor"}
-RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def modules() -> list[tuple[int, str, Path]]:
@@ -40,9 +38,7 @@ def modules() -> list[tuple[int, str, Path]]:
 
 
 def is_test(name: str) -> bool:
-    *folders, base = name.split("/")
-    in_tests = any(folder in ("test", "tests") or folder.endswith(("_test", "_tests")) for folder in folders)
-    return in_tests or base == "conftest.py" or base.startswith("test_") or base.endswith("_test.py")
+    return bool(re.search(r"(^|/)(tests?|[^/]*_tests?)/|(^|/)(conftest|test_[^/]*|[^/]*_test)\.py$", name))
 
 
 def windows(order: int, path: Path, stride: int) -> Iterator[str]:
@@ -63,20 +59,16 @@ def write_texts(folder: Path, n_bytes: int) -> Counter:
     files, counts = modules(), Counter()
     in_all = sum(path.stat().st_size for _, _, path in files)
     stride = min(512, max(2, int(0.8 * LINES * in_all / n_bytes)))  # each line is in as many windows as LINES / stride
-    with (
-        open(folder / "train.tsv", "w", encoding="utf-8") as train,
-        open(folder / "test.tsv", "w", encoding="utf-8") as test,
-    ):
+    texts = [open(folder / f"{side}.tsv", "w", encoding="utf-8") for side in ("train", "test")]  # noqa: SIM115
+    with texts[0], texts[1]:
         for order, name, path in files:
             held_out, label = order % 10 == 0, "+1" if is_test(name) else "-1"
             for text in windows(order, path, stride):
-                counts["bytes"] += (test if held_out else train).write(f"{label}\t{text}\n")
-                counts["test" if held_out else "train", label] += 1
+                counts["bytes"] += texts[held_out].write(f"{label}\t{text}\n")
+                counts[("train", "test")[held_out], label] += 1
             if counts["bytes"] >= n_bytes and len(counts) == 5:
-                break
-    if len(counts) < 5:
-        sys.exit("too little Python source is installed here for test and library code in both texts")
-    return counts
+                return counts
+    return counts if len(counts) == 5 else sys.exit("too little Python source is installed here for both texts")
 
 
 def command(folder: Path, *words: str) -> float:
@@ -87,7 +79,7 @@ def command(folder: Path, *words: str) -> float:
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         sys.exit(f"the command above ended with status {child.returncode}; its last line says why")
-    return usage.ru_maxrss * RSS_UNIT / 1e6
+    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
 
 
 def described(file: Path) -> dict:
@@ -95,53 +87,58 @@ def described(file: Path) -> dict:
     return json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
 
+def shown(folder: Path, n_bytes: int) -> None:
+    began = time.perf_counter()
+    print("1. Real input: windows of 16 lines from the Python source code installed on this machine.\n"
+          "   The question: does a window come from test code or from library code?", flush=True)  # fmt: skip
+    counts = write_texts(folder, n_bytes)
+    train, test = ([counts[side, label] for label in ("+1", "-1")] for side in ("train", "test"))
+    print(f"   {sum(train):,} windows for training and {sum(test):,} for testing, from other files: "
+          f"{counts['bytes'] / 1e6:,.1f} MB of text in {time.perf_counter() - began:.1f}s.\n\n"
+          "2. Split: text to compressed chunks on disk.  Features: words and runs of two and three, those of two\n"
+          "   windows or more; rows scaled to norm 1.")  # fmt: skip
+    command(folder, "split", "train.tsv", "store.h5", "--format", "documents", "--ngrams", "word:1-3",
+            "--min-count", "2", "--normalize", "l2")  # fmt: skip
+    store = described(folder / "store.h5")
+    rows = 8 * store["n_nonzeros"] + 8 * store["n_samples"]
+    needed = 8 * store["n_features"] + 9 * store["n_samples"] + 64 * store["chunk_nonzeros"]
+    fits = rows / 8 >= 1.25 * needed  # the weights themselves must fit
+    memory = rows / 8 if fits else needed + rows / 8
+    print(f"\n3. Train on it within {memory / 1e6:.1f} MB: {'' if fits else 'room for the weights and '}one eighth "
+          f"of the {rows / 1e6:,.1f} MB that its rows take in memory.")  # fmt: skip
+    peak = command(folder, "train", "store.h5", "model.h5", "--memory", f"{memory / 1e6:.1f}MB", "--tol", "1e-3")
+    model = described(folder / "model.h5")
+    print("\n4. Test it on windows from files that it has not seen.")
+    command(folder, "predict", "model.h5", "test.tsv", "predictions.txt")
+    print(f"   (always answering the more frequent class would give {max(test) / sum(test):.4f})\n\n"
+          "5. What it has learned: the largest weights, for test code and against it.")  # fmt: skip
+    command(folder, "info", "model.h5", "--top", "5")
+    gap = model["certificate"]["rel_gap"]
+    print(f"\nIn short: {store['n_nonzeros']:,} nonzeros trained to within {gap:.1e} of the optimum,\n"
+          f"certified over all rows, in {model['seconds']:.1f}s with {memory / 1e6:.1f} MB for data and weights\n"
+          f"(the whole process at its peak: {peak:,.0f} MB, Python and its libraries included);\n"
+          f"everything took {time.perf_counter() - began:.1f}s.\n\n"
+          "Now with a file of your own, in svmlight format (label id:value id:value ...), plain or compressed:\n"
+          "   blocksvm split YOURS.svm.gz store.h5 --holdout 0.1 test.h5\n"
+          "   blocksvm train store.h5 model.h5 --memory 2GB --valid test.h5\n"
+          "   blocksvm predict model.h5 test.h5 predictions.txt")  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__, epilog=EPILOG)
     parser.add_argument("--size", choices=tuple(SIZES), default="default", help="size of the data")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep the files in this new folder")
     options = parser.parse_args()
-    began = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="blocksvm-demo-") as scratch:
-        folder = options.folder or Path(scratch)
+    if options.folder is None:
+        with tempfile.TemporaryDirectory(prefix="blocksvm-demo-") as scratch:
+            shown(Path(scratch), SIZES[options.size])
+    else:
         try:
-            folder.mkdir(exist_ok=options.folder is None)
+            options.folder.mkdir()
         except OSError as error:
-            parser.error(f"{folder}: {(error.strerror or '').lower()}; --folder names a new folder")
-        print("1. Real input: windows of 16 lines from the Python source code installed on this machine.\n"
-              "   The question: does a window come from test code or from library code?", flush=True)  # fmt: skip
-        counts = write_texts(folder, SIZES[options.size])
-        train, test = ([counts[side, label] for label in ("+1", "-1")] for side in ("train", "test"))
-        print(f"   {sum(train):,} windows for training and {sum(test):,} for testing, from other files: "
-              f"{counts['bytes'] / 1e6:,.1f} MB of text in {time.perf_counter() - began:.1f}s.\n\n"
-              "2. Split: text to compressed chunks on disk.  Features: words and runs of two and three, those of two\n"
-              "   windows or more; rows scaled to norm 1.")  # fmt: skip
-        command(folder, "split", "train.tsv", "store.h5", "--format", "documents", "--ngrams", "word:1-3",
-                "--min-count", "2", "--normalize", "l2")  # fmt: skip
-        store = described(folder / "store.h5")
-        rows = 8 * store["n_nonzeros"] + 8 * store["n_samples"]
-        needed = 8 * store["n_features"] + 9 * store["n_samples"] + 64 * store["chunk_nonzeros"]
-        fits = rows / 8 >= 1.25 * needed  # the weights themselves must fit
-        memory = rows / 8 if fits else needed + rows / 8
-        print(f"\n3. Train on it within {memory / 1e6:.1f} MB: {'' if fits else 'room for the weights and '}one eighth "
-              f"of the {rows / 1e6:,.1f} MB that its rows take in memory.")  # fmt: skip
-        peak = command(folder, "train", "store.h5", "model.h5", "--memory", f"{memory / 1e6:.1f}MB", "--tol", "1e-3")
-        model = described(folder / "model.h5")
-        print("\n4. Test it on windows from files that it has not seen.")
-        command(folder, "predict", "model.h5", "test.tsv", "predictions.txt")
-        print(f"   (always answering the more frequent class would give {max(test) / sum(test):.4f})\n\n"
-              "5. What it has learned: the largest weights, for test code and against it.")  # fmt: skip
-        command(folder, "info", "model.h5", "--top", "5")
-        gap = model["certificate"]["rel_gap"]
-        print(f"\nIn short: {store['n_nonzeros']:,} nonzeros trained to within {gap:.1e} of the optimum,\n"
-              f"certified over all rows, in {model['seconds']:.1f}s with {memory / 1e6:.1f} MB for data and weights\n"
-              f"(the whole process at its peak: {peak:,.0f} MB, Python and its libraries included);\n"
-              f"everything took {time.perf_counter() - began:.1f}s.\n\n"
-              "Now with a file of your own, in svmlight format (label id:value id:value ...), plain or compressed:\n"
-              "   blocksvm split YOURS.svm.gz store.h5 --holdout 0.1 test.h5\n"
-              "   blocksvm train store.h5 model.h5 --memory 2GB --valid test.h5\n"
-              "   blocksvm predict model.h5 test.h5 predictions.txt")  # fmt: skip
-        if options.folder is not None:
-            print(f"The demo's files are in {folder}.")
+            parser.error(f"{options.folder}: {(error.strerror or '').lower()}; --folder names a new folder")
+        shown(options.folder, SIZES[options.size])
+        print(f"The demo's files are in {options.folder}.")
 
 
 if __name__ == "__main__":

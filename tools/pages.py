@@ -2,11 +2,8 @@
 
 Commands are shown by their own help, settings by their declarations, rules and layouts of files by docstrings.
 README.md is the first page, and the pages of experiments/results are pages, too.  So that links hold in the repository
-as well, pages name files as they lie there, and ``on_page_markdown`` turns that into pages.  Run as a script it writes
-docs/updates.md, which is committed.
+as well, pages name files as they lie there, and ``on_page_markdown`` turns that into pages.
 """
-
-from __future__ import annotations
 
 import html
 import importlib
@@ -27,6 +24,7 @@ LINKS = (
     ("](../../docs/", "](../"),
     ("](docs/", "]("),
     ("](CHANGELOG.md", "](changelog.md"),
+    ("](../blocksvm/online/rules)", "](updates.md)"),
     ("the page *Python API* of the site that `tools/docs` builds", "[Python API](api.md)"),
     ("the page *Layout of files* of the site that `tools/docs` builds", "[Layout of files](layout.md)"),
 )
@@ -69,29 +67,25 @@ def settings() -> str:
 
 
 def updates() -> str:
-    """The rules of the learners, as the files that hold them state them; the page lies in docs/."""
+    """The rules of the learners, as the files that hold them state them."""
     from blocksvm.online.methods import LEARNERS, SOLVERS
 
     places = {**LEARNERS, **{name: place for name, place in SOLVERS.items() if "blocksvm.solvers." not in place}}
-    parts = [
-        "# Updates of the online learners",
-        "How does each learner change its weights? m = y ⟨w, x⟩ is the margin of a row, g the gradient of its loss,\n"
-        "eta a step size. `tools/pages.py` makes this page of the texts at the heads of the learners' files.",
-    ]
+    text = "m = y ⟨w, x⟩ is the margin of a row, g the gradient of its loss, eta a step size."
+    parts = ["# Updates of the online learners", f"How does each learner change its weights? {text}"]
     for module in dict.fromkeys(place.partition(":")[0] for place in places.values()):
         names = [f"`{name}`" for name, place in places.items() if place.partition(":")[0] == module]
         _, _, rule = inspect.getdoc(importlib.import_module(module)).partition("\n\n")
         parts += [f"## {', '.join(names)}", textwrap.indent(rule, "    ")]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts)
 
 
 def layout() -> str:
     """The layout of files, as the modules that own it state it."""
     parts = ["# Layout of files", "How to read them is told on [the page about files](files.md)."]
-    for title, module in (
-        ("A store", "store.descriptions"), ("Arrays in any file", "store.arrays"),
-        ("The state of a solver", "model.solver_state"), ("A model", "model.model_file"),
-    ):  # fmt: skip
+    rooms = {"A store": "store.descriptions", "Arrays in any file": "store.arrays",
+             "The state of a solver": "model.solver_state", "A model": "model.model_file"}  # fmt: skip
+    for title, module in rooms.items():
         parts += [f"## {title}", code(inspect.getdoc(importlib.import_module(f"blocksvm.{module}")))]
     return "\n\n".join(parts)
 
@@ -101,18 +95,13 @@ def api() -> str:
     from blocksvm.online import get_learner
 
     stub = (ROOT / "blocksvm" / "__init__.pyi").read_text()
-    offered = [f"blocksvm.{module}.{name}" for module, name in re.findall(r"^from \.(\S+) import (\w+)", stub, re.M)]
+    offered = [f"{module}.{name}" for module, name in re.findall(r"^from \.(\S+) import (\w+)", stub, re.M)]
     learner = type(get_learner("ogd"))
-    added = [
-        f"{learner.__module__}.{learner.__name__}", "blocksvm.losses.loss.Loss", "blocksvm.training.schedule.Schedule",
-        "blocksvm.formats.format.Format", "blocksvm.formats.format.Reader", "blocksvm.structured.structure.Structure",
-        "blocksvm.structured.tasks.StructuredTask", "blocksvm.testing.check_structure",
-    ]  # fmt: skip
-    parts = [
-        "# Python API",
-        "[From Python](python.md) shows how they go together; what is added, [Extending](extending.md).",
-    ]
-    return "\n\n".join([*parts, *(f"::: {location}" for location in offered + added)])
+    added = [f"{learner.__module__}.{learner.__name__}".removeprefix("blocksvm."), "losses.loss.Loss",
+             "training.schedule.Schedule", "formats.format.Format", "formats.format.Reader", "testing.check_structure",
+             "structured.structure.Structure", "structured.tasks.StructuredTask"]  # fmt: skip
+    text = "[From Python](python.md) shows how they go together; what is added, [Extending](extending.md)."
+    return "\n\n".join(["# Python API", text, *(f"::: blocksvm.{location}" for location in offered + added)])
 
 
 def estimators() -> str:
@@ -124,7 +113,7 @@ def estimators() -> str:
     return "\n\n".join(parts)
 
 
-GENERATED = {f"{make.__name__}.md": make for make in (commands, settings, layout, api, estimators)}
+GENERATED = {f"{make.__name__}.md": make for make in (commands, settings, updates, layout, api, estimators)}
 
 
 def on_files(files, config):
@@ -133,8 +122,8 @@ def on_files(files, config):
 
     for name, make in GENERATED.items():
         files.append(File.generated(config, name, content=make()))
-    files.append(File.generated(config, "index.md", content=(ROOT / "README.md").read_text()))
-    files.append(File.generated(config, "changelog.md", content=(ROOT / "CHANGELOG.md").read_text()))
+    for name, source in (("index.md", "README.md"), ("changelog.md", "CHANGELOG.md")):
+        files.append(File.generated(config, name, content=(ROOT / source).read_text()))
     for path in sorted([*RESULTS.glob("*.md"), *RESULTS.glob("*.png")]):
         files.append(File.generated(config, f"results/{path.name}", abs_src_path=str(path)))
     return files
@@ -150,7 +139,3 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
 def on_page_content(content: str, page, config, files) -> str:
     """Inner products in docstrings as they were written."""
     return INNER_PRODUCT.sub(r"&lt;\1&gt;", content)
-
-
-if __name__ == "__main__":
-    (ROOT / "docs" / "updates.md").write_text(updates())

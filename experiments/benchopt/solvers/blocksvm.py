@@ -31,15 +31,18 @@ class Solver(BaseSolver):
     sampling_strategy = "tolerance"
     stopping_criterion = BY_TOLERANCE
     requirements = ["pip::blocksvm"]
-    parameters = {"memory": ["1/8"], "working_set": ["auto"], "schedule": ["auto"], "cold": [False], "seed": [0]}
+    parameters = {"memory": ["1/8"], "solver": ["dual-cd"], "working_set": ["auto"], "cold": [False]}
 
     def set_objective(self, text, X, Y, loss, C, bias, epsilon, classes, multilabel):
         self.folder, self.shape = TemporaryDirectory(), (Y.shape[1], X.shape[1])
         self.store, self.model = (Path(self.folder.name, name) for name in ("store.h5", "model.h5"))
         split(text, self.store, *(["--format", "multilabel"] if multilabel else []))
-        memory = self.memory if self.memory[-1] == "B" else f"{budget(X, Y.shape[1], self.memory)}B"
-        self.given = ["--memory", memory, "-C", C, "--bias", bias, "--seed", self.seed]
-        self.given += ["--working-set", self.working_set, "--schedule", self.schedule]
+        memory = self.memory
+        if memory[-1] != "B":
+            hessians = 20 * 8 * X.shape[1] ** 2 if self.solver == "newton" else 0
+            memory = f"{budget(X, Y.shape[1], memory) + hessians}B"
+        self.given = ["--memory", memory, "-C", C, "--bias", bias, "--solver", self.solver]
+        self.given += ["--working-set", self.working_set] if self.solver == "dual-cd" else []
         if loss == "crammer-singer":
             self.given += ["--multiclass", loss]
         else:

@@ -1,7 +1,7 @@
 """LIBLINEAR's dual coordinate descent in memory, through liblinear-official.
 
 Its time is the call of train alone, after the rows have become its own nodes of 16 bytes.  It ends at 300 iterations,
-which is compiled in.  Of sets of labels it makes a run a label.
+which is compiled in.  Of sets of labels it makes a run a label.  primal: its Newton's methods.
 """
 
 import ctypes
@@ -14,18 +14,21 @@ TYPES = {  # -s
     "hinge": 3, "squared-hinge": 1, "logistic": 7, "crammer-singer": 4,
     "epsilon-insensitive": 13, "squared-epsilon-insensitive": 12,
 }  # fmt: skip
+PRIMAL = {"squared-hinge": 2, "logistic": 0}
 
 
 class Solver(ByTolerance):
     name = "liblinear"
     requirements = ["pip::liblinear-official"]
+    parameters = {"primal": [False]}
 
-    def skip(self, bias, **other):
-        return (True, "regularises its bias") if bias == "free" else (False, None)
+    def skip(self, loss, bias, **other):
+        fits = bias != "free" and loss in (PRIMAL if self.primal else TYPES)
+        return (False, None) if fits else (True, "regularises its bias, and has primal solvers for smooth losses alone")
 
     def set_objective(self, X, Y, loss, C, bias, epsilon, multilabel, **other):
         self.bias, self.shape = bias, (Y.shape[1], X.shape[1])
-        self.settings = f"-s {TYPES[loss]} -c {C!r} -p {epsilon!r} -B {bias or -1} -q"
+        self.settings = f"-s {(PRIMAL if self.primal else TYPES)[loss]} -c {C!r} -p {epsilon!r} -B {bias or -1} -q"
         targets = Y.T if multilabel or Y.shape[1] == 1 else [Y.argmax(axis=1)]
         self.problems = [problem(y, X, bias or -1) for y in targets]
 
