@@ -21,14 +21,7 @@ FOLDER.mkdir(exist_ok=True)  # doit's own file lies there
 DOIT_CONFIG = {"dep_file": str(FOLDER / "doit.db"), "verbosity": 2}
 
 IMDB, NEWS, ENRON = "imdb {aclImdb.tar.gz}", "news {20news-bydate.tar.gz}", "enron {enron-spam.tar.xz}"
-PRODUCTS, REUTERS = "products {amazon_processed_acl_books_dvd.tar.xz}", "reuters {reuters21578.tar.xz}"
-# the overlapping (ob) and separated (sb) groups are named like the 20 Newsgroups subsets of University College Dublin;
-# the groups in those sets are not known here: these lists are our choice
-GROUPS = {
-    "ob-2-1": "comp.sys.ibm.pc.hardware,comp.sys.mac.hardware", "sb-2-1": "comp.windows.x,rec.sport.hockey",
-    "ob-2-2": "rec.sport.baseball,rec.sport.hockey", "ob-2-3": "talk.politics.guns,talk.politics.misc",
-    "sb-2-2": "sci.space,soc.religion.christian", "sb-2-3": "alt.atheism,misc.forsale",
-}  # fmt: skip
+PRODUCTS, REUTERS = "{amazon_processed_acl_books_dvd.tar.xz}", "reuters {reuters21578.tar.xz}"
 SPAM = "--positive spam --ngrams"
 TEXTS = {
     "imdb-words": f"{IMDB} * --positive pos --presence", "stars-train": f"{IMDB} * --presence --part train",
@@ -58,26 +51,19 @@ for size, rows in (("256M", 4_000_000), ("1G", 16_000_000)):
     LARGE[f"noisy-{size}"] = f"--rows {rows} --features 20000000"
     LARGE[f"easy-{size}"] = f"--rows {rows} --features 2000000 --noise 0.01 --seed 3"
 STORES = "enron imdb-words news-words imdb-characters zipf-other clicks-other zipf-64M"
-HELD_OUT = {"books": ("{books.svm}", 0.2), "a9a": ("{a9a} {a9a.t}", 0.2), "splice": ("{splice.txt}", 0.2),
-            "phishing": ("{phishing.txt}", 0.2), "short-noisy": ("{short-noisy.svm}", 0.2)}  # fmt: skip
-HELD_OUT |= {name: (f"{{{name}.svm}}", 0.1) for name in ("enron", "news-words", "imdb-words")}
 MAKE, SPLIT = "experiments.make_data", "blocksvm.split"
 # files: the command that makes them
 MADE = {
     **{f"{name}.svm": f"{MAKE} {given.replace('*', '{' + name + '.svm}')}"
        for name, given in (PLANTED | {name: f"texts {given}" for name, given in TEXTS.items()}).items()},
-    **{f"{name}.svm": f"{MAKE} counts {PRODUCTS} {{@}}/{name} --of {name}" for name in ("books", "dvd")},
-    **{f"{name}.svm": f"{MAKE} counts {NEWS} {{@}}/{name} --of {groups}" for name, groups in GROUPS.items()},
-    "reviews-books.svm reviews-dvd.svm": f"{MAKE} counts {PRODUCTS} {{@}}/reviews --of books,dvd",
+    "books.svm": f"{MAKE} counts {PRODUCTS} {{books.svm}}",
+    "reviews-books.svm reviews-dvd.svm": f"{MAKE} counts {PRODUCTS} {{reviews-books.svm}} {{reviews-dvd.svm}}",
     "news20.svm news20.t.svm": f"{MAKE} topics {NEWS} {{news20.svm}} {{news20.t.svm}}",
     "news20-3.svm news20-3.t.svm": f"{MAKE} topics {NEWS} {{news20-3.svm}} {{news20-3.t.svm}} --ngrams 1-3",
     "reuters.svm reuters.t.svm": f"{MAKE} topics {REUTERS} {{reuters.svm}} {{reuters.t.svm}}",
     **{f"{name}-train.ft {name}-test.ft": f"{MAKE} lines {given} {{{name}-train.ft}} {{{name}-test.ft}}"
        for name, given in (("news", NEWS), ("imdb", IMDB), ("reuters", REUTERS), ("enron", ENRON))},
     **{f"{name}.h5": f"{SPLIT} {{{name}.svm}} {{{name}.h5}} --overwrite --quiet" for name in STORES.split()},
-    **{f"{name}-train.h5 {name}-test.h5":
-           f"{SPLIT} {text} {{{name}-train.h5}} --holdout {share} {{{name}-test.h5}} --overwrite --quiet"
-       for name, (text, share) in HELD_OUT.items()},
     **{f"{name}.h5": f"{MAKE} zipf /dev/stdout {given} --values sixteenths | {SPLIT} - {{{name}.h5}} --normalize none "
                      "--overwrite --quiet" for name, given in LARGE.items()},
 }  # fmt: skip
@@ -105,7 +91,6 @@ SHARES = ("blocksvm[memory=['1/8','1/32',all]]", "blocksvm[working_set=none]", "
 BOTH = ("blocksvm[memory=['1/8',all]]", "liblinear")
 # rooms of the package by which seconds and readings of a training go
 TRAINING = "training solvers losses problems kernels sources store"
-CORPORA = " ".join(f"{{{name}.svm}}" for name in ("books", "dvd", *GROUPS))
 # a page of experiments/results: (what of the package is measured; {part: commands}, with semicolons between them)
 MEASURED = {
     "larger-than-memory": (TRAINING, {
@@ -121,12 +106,12 @@ MEASURED = {
         **{name: comparison(f"{name}.svm", *SHARES)
            for name in ("enron", "news-words", "news-characters", "imdb-characters", "imdb-words", "enron-w12",
                         "news-mideast", "zipf-other", "clicks-other", "short")},
-        **{f"schedules-{name}": f"experiments.schedules {{{name}.h5}}" for name in ("enron", "imdb-words")}}),
+        **{f"schedules-{name}": f"experiments.larger {{{name}.h5}} --bandwidths 50,500"
+           for name in ("enron", "imdb-words")}}),
     "convergence": (TRAINING, {
-        **each("books a9a", "experiments.convergence {*-train.h5},{*-test.h5} --most 200"),
-        **each("news-words enron imdb-words", "experiments.convergence {*-train.h5},{*-test.h5} --most 60"),
-        **each("splice phishing short-noisy", "experiments.convergence {*-train.h5},{*-test.h5} --most 40 --only "
-                                              "numbers,passes,baselines")}),
+        "books": "experiments.convergence {books.svm} --most 200", "a9a": "experiments.convergence {a9a} --most 200",
+        **each("news-words enron imdb-words short-noisy", "experiments.convergence {*.svm} --most 60"),
+        **each("splice phishing", "experiments.convergence {*.txt} --most 40 --only numbers,passes")}),
     "other-problems": (TRAINING, {
         **{f"{name}-{loss}": comparison(f"{name}.svm", *BOTH, "LinearSVC", test=f"{name}.t.svm",
                                         objective=f"loss={loss}", **LONG if name == "news20-3" else {})
@@ -159,7 +144,7 @@ MEASURED = {
                    "--peers vw --vw='--loss_function hinge --noconstant'",
         "classes": "experiments.learners {news20.svm} {news20.t.svm} --classes",
         "sets": "experiments.learners {reuters.svm} {reuters.t.svm} --sets",
-        "regimes": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm}"}),
+        "regimes": "experiments.learners {imdb-train.svm} {imdb-test.svm} --regimes"}),
     "labels": (f"{TRAINING} online", {
         "active": "experiments.labels {a9a},0.1 {imdb-w1.svm} {enron.svm}",
         "active-other": "experiments.labels {phishing.txt} {mushrooms.txt} {short-noisy.svm} --seeds 3",
@@ -169,10 +154,7 @@ MEASURED = {
         "unrelated": "experiments.labels {mushrooms.txt} {phishing.txt} --prior --seeds 10",
         **{f"again-{tol}": f"experiments.labels {{imdb-words.svm}} {{a9a}} --added --tol {tol}"
            for tol in ("1e-3", "1e-5")}}),
-    "hf-fobos": ("online kernels", {
-        "": f"experiments.hf_fobos {CORPORA}",
-        "other": "experiments.hf_fobos {splice.txt} {phishing.txt} {a9a} --inputs counts",
-        "frequency": "experiments.hf_fobos planted"}),
+    "hf-fobos": ("online kernels", {"": "experiments.hf_fobos planted"}),
     "structured": ("structured", {
         "chunks": "experiments.structured {conll2000.zip}",
         "trees": "experiments.structured {dependency_treebank.zip}"}),

@@ -1,17 +1,17 @@
 """Online learners, one row at a time: mistakes, seconds from text and memory, beside Vowpal Wabbit and scikit-learn;
-and many classes or sets of labels beside the batch solver.
+and many classes, sets of labels, or several epochs beside the batch solver.
 
     python -m experiments.learners NAME=TEXT.svm ... [--learners "pa1;ogd --step 0.1"] [--repeats 3]
         [--peers vw,scikit-learn] [--vw="--loss_function hinge --noconstant"]
-    python -m experiments.learners TRAIN.svm TEST.svm --classes | --sets
+    python -m experiments.learners TRAIN.svm TEST.svm --classes | --sets | --regimes
 
 The first: each row is predicted before it is learned from, in the order of the text, once; labels are two, ids are
 hashed to 22 bits.  A mistake is a row whose margin is not above 0.  Runs are interleaved; seconds are those from the
-first row to the last, start-up aside (of both, a run without rows to speak of comes first in the same process).  Vowpal
-Wabbit reads the same rows in its own format.  scikit-learn's learners get the text in pieces that double up to 1,000
-rows, each predicted before ``partial_fit``; seconds include the parsing.
-The second: one pass in the random order of a store, no bias.  A row of a set is a mistake where some label of the set
-is not above all others.
+first row to the last, start-up aside (of both, a run without rows to speak of comes first in the same process).
+scikit-learn gets the text in pieces that double up to 1,000 rows, each predicted before ``partial_fit``;
+seconds include the parsing.  classes, sets: one pass in the random order of a store, no bias.  A row of a set is a
+mistake where some label of the set is not above all others.  regimes: batch, online and stream, seconds from the text on
+(of whole commands, the split included where there is a store).
 """
 
 import io
@@ -87,17 +87,13 @@ def vowpal_wabbit(text: Path, given: str) -> dict:
 
 
 def scikit_learn(text: Path) -> dict:
-    from scipy.sparse import csr_matrix
     from sklearn.datasets import load_svmlight_file
     from sklearn.linear_model import SGDClassifier
 
     learner, clock, mistakes, rows = SGDClassifier(), Clock(), 0, 0
     with open(text, "rb") as file:
         while lines := [line for _, line in zip(range(min(1000, max(1, rows))), file, strict=False)]:
-            X, y = load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=False)
-            folded = X.indices.astype(np.int32) & np.int32((1 << BITS) - 1)  # what meets in a row is added up
-            X = csr_matrix((X.data, folded, X.indptr.astype(np.int32)), shape=(X.shape[0], 1 << BITS))
-            X.sum_duplicates()
+            X, y = load_svmlight_file(io.BytesIO(b"".join(lines)), n_features=2 << BITS, zero_based=False)
             y = np.where(y > 0, 1, -1)
             mistakes += int((learner.decision_function(X) * y <= 0).sum()) if rows else len(y)
             learner.partial_fit(X, y, classes=[-1, 1])
@@ -159,6 +155,37 @@ def classes(options) -> None:
         row(f"`{batch}`", "", *last, *[""] * len(figures), f"{events[-1]['seconds']:.2f}")
 
 
-@script("data", learners="", repeats=3, peers=("vw", "scikit-learn"), vw="", classes=False, sets=False)
+def run_of(text: Path, test: Path, folder: Path, given: list[object], stream: bool = False) -> dict:
+    store, model = folder / "rows.h5", folder / "model.h5"
+    if stream:
+        done = runs.command("stream", text, "--model", model, *given, "--overwrite", "--quiet")
+        before, passes = 0.0, 1
+    else:
+        before = split(text, store).seconds
+        events, done = train(store, model, *given)
+        passes = events[-1]["outer"]
+    return {"passes": passes, "seconds": before + done.seconds, "peak": done.peak_mb,
+            "accuracy": runs.predicted(model, test)["accuracy"]}  # fmt: skip
+
+
+def regimes(options) -> None:
+    memory = ["--memory", "300MB"]
+    with runs.scratch() as folder:
+        way = partial(run_of, *map(Path, options.data), folder)
+        ways = {("batch", "dual-cd, C 1, gap 1e-3"): partial(way, memory)}
+        for learner in ("pa1 -C 0.1", "arow", "adagrad-rda --l1 1e-6"):
+            given = ["--learner", *learner.split(), "--average", *memory]
+            for epochs in (1, 5):
+                ways["online", f"{learner}, averaged", epochs] = partial(way, [*given, "--max-outer", epochs])
+            ways["stream", f"{learner}, averaged"] = partial(way, given, stream=True)
+        found = runs.in_turn(ways, options.repeats)
+    table(f"{options.data[0]}, medians of {options.repeats}", "regime", "method", "passes", "seconds", "peak MB",
+          "test accuracy")  # fmt: skip
+    for (regime, method, *_), one in found.items():
+        row(regime, method, one["passes"], f"{one['seconds']:.1f}", f"{one['peak']:.0f}", f"{one['accuracy']:.4f}")
+
+
+@script("data", learners="", repeats=3, peers=("vw", "scikit-learn"), vw="", classes=False, sets=False,
+        regimes=False)  # fmt: skip
 def main(options) -> None:
-    (classes if options.classes or options.sets else streams)(options)
+    (regimes if options.regimes else classes if options.classes or options.sets else streams)(options)

@@ -6,7 +6,7 @@
     python -m experiments.make_data tall OUT.svm --rows N --features N [--kind unscaled|collinear]
     python -m experiments.make_data texts imdb|news|enron ARCHIVE OUT.svm [--positive LABEL] [--ngrams word:1-3]
         [--part train] [--most N] [--presence] [--order names]
-    python -m experiments.make_data counts news|products ARCHIVE OUT --of NAME,NAME
+    python -m experiments.make_data counts ARCHIVE BOOKS.svm [DVD.svm]
     python -m experiments.make_data topics news|reuters ARCHIVE TRAIN.svm TEST.svm [--ngrams 1-1]
     python -m experiments.make_data lines news|reuters|imdb|enron ARCHIVE TRAIN.ft TEST.ft
 
@@ -19,7 +19,6 @@ import hashlib
 import html
 import re
 import tarfile
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -163,47 +162,24 @@ def texts(options) -> None:
             write(out, labels, vectorizer.transform(chosen))
 
 
-def words_of(kind: str, archive: str, chosen: list[str]) -> Iterator[tuple[str, str, str, Counter]]:
-    """(name, class, part of the set, words) of each document of ``counts``."""
-    for found, text in documents(kind, archive):
-        if kind == "products" and found["part"] in chosen:
-            for number, line in enumerate(text.split("\n"), 1):
-                if line.strip():
-                    *pairs, last = line.split()
-                    words = {word: int(count) for word, _, count in (pair.rpartition(":") for pair in pairs)}
-                    name = f"{found['part']}/{found['label']}.review:{number}"
-                    yield name, last.partition(":")[2], found["part"], Counter(words)
-        elif kind == "news" and found["label"] in chosen:
-            headers, _, content = text.replace("\r\n", "\n").partition("\n\n")
-            subject = re.search(r"^subject:(.*)", headers, re.IGNORECASE | re.MULTILINE)
-            words = re.findall("[a-z]+", f"{subject[1] if subject else ''}\n{content}".lower())
-            yield found[0], found["label"], "", Counter(words)
-
-
 def counts(options) -> None:
-    """Counts of words (runs of a-z), numbered in alphabetical order, those of the first part first.  products: reviews
-    of books or dvd with pairs of words, of both numbered alike, in two files; news: 500 posts of each of two groups,
-    the first one's label -1, without words in less than 3 of them."""
-    chosen, news = options.of.split(","), options.kind == "news"
-    rows = sorted(words_of(options.kind, options.archive, chosen), key=lambda row: place(options.seed, row[0]))
-    classes = chosen if news else sorted({row[1] for row in rows})
-    if news:
-        of_class = {label: [row for row in rows if row[1] == label][:500] for label in classes}
-        rows = sorted(sum(of_class.values(), []), key=lambda row: place(options.seed, row[0]))
-    n_documents = Counter(word for row in rows for word in row[3])
-    parts, ids = sorted({row[2] for row in rows}), {}
-    for part in parts:
-        for word in sorted({word for row in rows if row[2] == part for word in row[3]} - ids.keys()):
-            if n_documents[word] >= (3 if news else 1):
-                ids[word] = len(ids)
-    names = dict(zip(classes, ("-1", "+1"), strict=True))
-    for part in parts:
-        of_part = [row for row in rows if row[2] == part]
-        entries = [(i, ids[word], n) for i, row in enumerate(of_part) for word, n in row[3].items() if word in ids]
-        i, j, n = np.array(entries).T
-        X = csr_matrix((n.astype(float), (i, j)), shape=(len(of_part), len(ids)))
-        with open(f"{options.out}{f'-{part}' * (len(parts) > 1)}.svm", "w") as out:
-            write(out, [names[row[1]] for row in of_part], X, 9)
+    """Counts of words and pairs of words of product reviews of books, or of books and dvd, numbered in alphabetical
+    order, those of books first."""
+    rows = {"books": [], "dvd": []}
+    for found, text in documents("products", options.archive):
+        for number, line in enumerate(filter(str.strip, text.split("\n")), 1):
+            *pairs, last = line.split()
+            words = {word: int(count) for word, _, count in (pair.rpartition(":") for pair in pairs)}
+            key = place(options.seed, f"{found['part']}/{found['label']}.review:{number}")
+            rows[found["part"]].append((key, "+1" if last.endswith("positive") else "-1", words))
+    ids: dict[str, int] = {}
+    for part, path in zip(rows, options.out, strict=False):
+        for word in sorted({word for row in rows[part] for word in row[2]} - ids.keys()):
+            ids[word] = len(ids)
+        chosen = sorted(rows[part], key=lambda row: row[0])
+        i, j, n = np.array([(i, ids[word], n) for i, row in enumerate(chosen) for word, n in row[2].items()]).T
+        with open(path, "w") as out:
+            write(out, [row[1] for row in chosen], csr_matrix((n.astype(float), (i, j)), (len(chosen), len(ids))), 9)
 
 
 def parts_of(kind: str, archive: str) -> dict[str, list[tuple[str, list[str], str]]]:
@@ -261,7 +237,7 @@ def main() -> None:
         one = kinds.add_parser(make.__name__, description=make.__doc__)
         one.set_defaults(make=make)
         for name in names:
-            one.add_argument(name)
+            one.add_argument(name.rstrip("+"), nargs="+" if name.endswith("+") else None)
         for name, default in (options | {"seed": 0}).items():
             flag = {"action": "store_true"} if default is False else {"type": type(default), "default": default}
             one.add_argument(f"--{name.replace('_', '-')}", **flag)
@@ -272,7 +248,7 @@ def main() -> None:
     kind(
         texts, "kind", "archive", "out", positive="", ngrams="word:1-3", part="", most=0, presence=False, order="drawn"
     )
-    kind(counts, "kind", "archive", "out", of="")
+    kind(counts, "archive", "out+")
     kind(topics, "kind", "archive", "train", "test", ngrams="1-1")
     kind(lines, "kind", "archive", "train", "test")
     options = p.parse_args()

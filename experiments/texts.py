@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from experiments import runs
 from experiments.runs import Clock, row, script, split, table, train
 
@@ -127,18 +125,6 @@ def their_scores(model: Path, test: Path) -> dict:
     return {"seconds": clock.part()}
 
 
-def hashing_scores(test: Path) -> dict:
-    """scikit-learn's HashingVectorizer and a product with weights, 1,000 texts at a time."""
-    from sklearn.feature_extraction.text import HashingVectorizer
-
-    clock, coef = Clock(), np.ones(1 << 21)
-    vectorizer = HashingVectorizer(ngram_range=(1, 2), n_features=len(coef), alternate_sign=False)
-    texts = [text for _, text in lines_of(test)]
-    for start in range(0, len(texts), 1000):
-        vectorizer.transform(texts[start : start + 1000]) @ coef
-    return {"seconds": clock.part()}
-
-
 def speed(files: tuple[Path, Path], folder: Path, memory: str, times: int) -> None:
     import fasttext as program
 
@@ -154,10 +140,9 @@ def speed(files: tuple[Path, Path], folder: Path, memory: str, times: int) -> No
         "blocksvm, one thread": lambda: {"seconds": runs.command(*scored, "--threads", "1").seconds},
         "fastText's test, in a process": partial(runs.in_child, their_scores, theirs, many),
     }
-    found = runs.in_turn(ways, 3, many) | {"scikit-learn": runs.in_child(hashing_scores, many)}
     size, n_labels = many.stat().st_size / 1e6, len(runs.described(model)["labels"])
     table(f"{size:,.0f} MB of texts, words and pairs in 2^21, {n_labels} labels", "program", "seconds", "MB/s")
-    for way, one in found.items():
+    for way, one in runs.in_turn(ways, 3, many).items():
         row(way, f"{one['seconds']:.1f}", f"{size / one['seconds']:,.0f}")
 
 

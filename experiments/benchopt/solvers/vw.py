@@ -5,12 +5,13 @@ limit is not quite the optimum.  Its memory is what it takes beside Python and t
 ``update`` default: adaptive, normalized, invariant.
 """
 
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 from benchmark_utils import ByIterations, forget_peak, peak_mb
 from vowpalwabbit import Workspace
+
+from experiments.learners import write_vw
 
 
 class Solver(ByIterations):
@@ -18,18 +19,14 @@ class Solver(ByIterations):
     requirements = ["pip::vowpalwabbit"]
     parameters = {"update": ["default", "sgd"]}
 
-    def set_objective(self, X, Y, C, **other):
+    def set_objective(self, text, X, Y, C, **other):
         super().set_objective(X, Y, C)
         self.folder = TemporaryDirectory()
-        text = Path(self.folder.name, "rows.vw")
-        with open(text, "w") as out:
-            for i, y in enumerate(self.y):
-                part = slice(X.indptr[i], X.indptr[i + 1])
-                pairs = (f"{j}:{v!r}" for j, v in zip(X.indices[part].tolist(), X.data[part].tolist(), strict=True))
-                out.write(f"{y:g} | {' '.join(pairs)}\n")
+        rows = f"{self.folder.name}/rows.vw"
+        write_vw(text, rows)
         bits = max(18, (X.shape[1] - 1).bit_length())
         settings = f"--loss_function hinge --noconstant --holdout_off --quiet -b {bits} --l2 {1.0 / (C * len(Y))!r}"
-        self.settings = [*settings.split(), *(["--sgd"] if self.update == "sgd" else []), "-d", str(text)]
+        self.settings = [*settings.split(), *(["--sgd"] if self.update == "sgd" else []), "-d", rows]
         self.before_mb = forget_peak()
 
     def fitted(self, passes):
