@@ -94,6 +94,6 @@ def limits(options) -> None:
             *(f"{seconds(k) / 60:.0f}" for k in WORKERS), f"{best / 60:.0f}", enough)  # fmt: skip
 
 
-@script("stores", loss="hinge", C=1.0, repeats=3, limits=False)
+@script("stores+", loss="hinge", C=1.0, repeats=3, limits=False)
 def main(options) -> None:
     (limits if options.limits else compared)(options)

@@ -71,7 +71,7 @@ def run(X, y: np.ndarray, most: int, n_blocks: int, chunks: int = 1, orders: tup
     return f"{cell} ({sum(found.passes) / max(1, len(plan.blocks.partition.stored)):.0f})" if passes else cell
 
 
-@script("texts", only=("numbers", "passes", "orders"), most=300)
+@script("texts+", only=("numbers", "passes", "orders"), most=300)
 def main(options) -> None:
     for text in options.texts:
         (X, y), name = rows_of(text), Path(text).stem

@@ -78,7 +78,7 @@ def draw(title: str, curves: dict[str, list[dict]], path: str) -> None:
     figure.savefig(path, dpi=110)
 
 
-@script("results", figure="")
+@script("results+", figure="")
 def main(options) -> None:
     import pandas as pd
 

@@ -120,7 +120,7 @@ MEASURED = {
         "dna": comparison("dna.scale", *BOTH, "LinearSVC", test="dna.scale.t"),
         **{loss: comparison("stars-train.svm", *BOTH, test="stars-test.svm", objective=f"loss={loss},bias=1")
            for loss in ("epsilon-insensitive", "squared-epsilon-insensitive")},
-        "cross-validation": "experiments.cross_validation {imdb-words.svm}"}),
+        "cross-validation": "experiments.whole_job {imdb-words.svm} --folds 5"}),
     "kernel": (f"{TRAINING} online", {
         "": "experiments.kernel a9a={a9a}:0.0081 phishing={phishing.txt}:0.1 mushrooms={mushrooms.txt}:0.01 "
             "--repeats 1",
@@ -141,7 +141,7 @@ MEASURED = {
         **each("enron-names enron-shuffled imdb-w1 imdb-words news-mideast news-words clicks-drift zipf",
                "experiments.learners *={*.svm}"),
         "streams": "experiments.learners zipf={zipf.svm} --learners 'pa1 -C 0.1;ogd;arow;adagrad-fobos' --repeats 7 "
-                   "--peers vw --vw='--loss_function hinge --noconstant'",
+                   "--vw='--loss_function hinge --noconstant'",
         "classes": "experiments.learners {news20.svm} {news20.t.svm} --classes",
         "sets": "experiments.learners {reuters.svm} {reuters.t.svm} --sets",
         "regimes": "experiments.learners {imdb-train.svm} {imdb-test.svm} --regimes"}),

@@ -31,7 +31,7 @@ def planted(n: int = 10_000, n_others: int = 200):
     return scipy.sparse.csr_matrix((rng.random(chance.shape) < chance).astype(float)), y
 
 
-@script("rows", epochs=20)
+@script("rows+", epochs=20)
 def main(options) -> None:
     X, y = planted()
     table(f"planted, {options.epochs} epochs: the largest lambda with a weight that is not 0; and where the frequent "

@@ -90,6 +90,6 @@ def online(options) -> None:
             f"{svc.score(X_test, y_test):.2%}")  # fmt: skip
 
 
-@script("data", online=False, memory=300, repeats=3)
+@script("data+", online=False, memory=300, repeats=3)
 def main(options) -> None:
     (online if options.online else machines)(options)

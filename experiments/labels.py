@@ -159,6 +159,6 @@ def added(options) -> None:
                 row(text.stem, f"{share:.0%} more rows", f"{seconds:.1f}", *cells)
 
 
-@script("data", prior=False, added=False, by=0, seeds=5, tol=1e-3)
+@script("data+", prior=False, added=False, by=0, seeds=5, tol=1e-3)
 def main(options) -> None:
     (prior if options.prior else added if options.added else active)(options)

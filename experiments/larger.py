@@ -70,6 +70,6 @@ def schedules(options) -> None:
             row(path.stem, f"1/{share}, {kind}, {bandwidth}", *(cell for _, cell in found.values()), f"{ratio:.2f}")
 
 
-@script("stores", memory=2000, C=0.02, bandwidths="")
+@script("stores+", memory=2000, C=0.02, bandwidths="")
 def main(options) -> None:
     (schedules if options.bandwidths else sizes)(options)

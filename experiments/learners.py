@@ -1,26 +1,22 @@
-"""Online learners, one row at a time: mistakes, seconds from text and memory, beside Vowpal Wabbit and scikit-learn;
-and many classes, sets of labels, or several epochs beside the batch solver.
+"""Online learners, one row at a time: mistakes, seconds from text and memory, beside Vowpal Wabbit; and many classes,
+sets of labels, or several epochs beside the batch solver.
 
     python -m experiments.learners NAME=TEXT.svm ... [--learners "pa1;ogd --step 0.1"] [--repeats 3]
-        [--peers vw,scikit-learn] [--vw="--loss_function hinge --noconstant"]
+        [--vw="--loss_function hinge --noconstant"]
     python -m experiments.learners TRAIN.svm TEST.svm --classes | --sets | --regimes
 
 The first: each row is predicted before it is learned from, in the order of the text, once; labels are two, ids are
 hashed to 22 bits.  A mistake is a row whose margin is not above 0.  Runs are interleaved; seconds are those from the
 first row to the last, start-up aside (of both, a run without rows to speak of comes first in the same process).
-scikit-learn gets the text in pieces that double up to 1,000 rows, each predicted before ``partial_fit``;
-seconds include the parsing.  classes, sets: one pass in the random order of a store, no bias.  A row of a set is a
-mistake where some label of the set is not above all others.  regimes: batch, online and stream, seconds from the text on
-(of whole commands, the split included where there is a store).
+classes, sets: one pass in the random order of a store, no bias.  A row of a set is a mistake where some label of the
+set is not above all others.  regimes: batch, online and stream, seconds from the text on (of whole commands, the split
+included where there is a store).
 """
 
-import io
 import json
 import tempfile
 from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from experiments import runs
 from experiments.runs import Clock, row, run, script, split, table, train
@@ -86,21 +82,6 @@ def vowpal_wabbit(text: Path, given: str) -> dict:
     return found
 
 
-def scikit_learn(text: Path) -> dict:
-    from sklearn.datasets import load_svmlight_file
-    from sklearn.linear_model import SGDClassifier
-
-    learner, clock, mistakes, rows = SGDClassifier(), Clock(), 0, 0
-    with open(text, "rb") as file:
-        while lines := [line for _, line in zip(range(min(1000, max(1, rows))), file, strict=False)]:
-            X, y = load_svmlight_file(io.BytesIO(b"".join(lines)), n_features=2 << BITS, zero_based=False)
-            y = np.where(y > 0, 1, -1)
-            mistakes += int((learner.decision_function(X) * y <= 0).sum()) if rows else len(y)
-            learner.partial_fit(X, y, classes=[-1, 1])
-            rows += len(y)
-    return {"seconds": clock.part(), "peak": runs.peak_mb(), "mistakes": mistakes}
-
-
 def streams(options) -> None:
     from blocksvm.online import LEARNERS
 
@@ -111,13 +92,10 @@ def streams(options) -> None:
             vw = folder / "rows.vw"
             ways = {learner: partial(ours, text, folder, learner) for learner in learners}
             runs.in_turn(ways, 1)  # compiles
-            if "vw" in options.peers:
-                write_vw(text, vw)
-                ways |= {f"vw {kind}": partial(runs.in_child, vowpal_wabbit, vw, f"{more} {options.vw}")
-                         for kind, more in VW.items()}  # fmt: skip
-            found = runs.in_turn(ways, options.repeats, text, *([vw] if "vw" in options.peers else []))
-        if "scikit-learn" in options.peers:
-            found["scikit-learn SGDClassifier"] = runs.in_child(scikit_learn, text)
+            write_vw(text, vw)
+            ways |= {f"vw {kind}": partial(runs.in_child, vowpal_wabbit, vw, f"{more} {options.vw}")
+                     for kind, more in VW.items()}  # fmt: skip
+            found = runs.in_turn(ways, options.repeats, text, vw)
         megabytes = text.stat().st_size / 1e6
         table(f"{stream}: {megabytes:,.0f} MB, {BITS} bits, medians of {options.repeats}", "learner", "mistakes",
               "seconds", "MB/s of text", "times as long Vowpal Wabbit's counterpart takes", "peak MB")  # fmt: skip
@@ -185,7 +163,6 @@ def regimes(options) -> None:
         row(regime, method, one["passes"], f"{one['seconds']:.1f}", f"{one['peak']:.0f}", f"{one['accuracy']:.4f}")
 
 
-@script("data", learners="", repeats=3, peers=("vw", "scikit-learn"), vw="", classes=False, sets=False,
-        regimes=False)  # fmt: skip
+@script("data+", learners="", repeats=3, vw="", classes=False, sets=False, regimes=False)
 def main(options) -> None:
     (regimes if options.regimes else classes if options.classes or options.sets else streams)(options)

@@ -26,6 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.sparse import csr_matrix
 
+from experiments.runs import add_options
+
 STEP = 20_000  # planted rows at a time
 DOCUMENTS = {  # their names in an archive
     "imdb": r"aclImdb/(?P<part>train|test)/(?P<label>pos|neg)/[^/]+_(?P<stars>\d+)\.txt$",
@@ -236,11 +238,7 @@ def main() -> None:
     def kind(make, *names: str, **options) -> None:
         one = kinds.add_parser(make.__name__, description=make.__doc__)
         one.set_defaults(make=make)
-        for name in names:
-            one.add_argument(name.rstrip("+"), nargs="+" if name.endswith("+") else None)
-        for name, default in (options | {"seed": 0}).items():
-            flag = {"action": "store_true"} if default is False else {"type": type(default), "default": default}
-            one.add_argument(f"--{name.replace('_', '-')}", **flag)
+        add_options(one, *names, seed=0, **options)
 
     kind(zipf, "out", rows=1_000_000, features=5_000_000, mean_nonzeros=64.0, noise=0.1, values="real")
     kind(clicks, "out", rows=2_000_000, drift=0.0)

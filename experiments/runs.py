@@ -164,22 +164,26 @@ def scratch() -> Iterator[Path]:
         yield Path(name)
 
 
-def script(names: str, **defaults: object):
-    """Decorates the main function of a script, which is called with its options where the script is run: ``names``, one
-    or more arguments, and --KEY of the default's type (False: a flag; a tuple: values with commas between them).
+def add_options(p: argparse.ArgumentParser, *names: str, **defaults: object) -> None:
+    """Arguments (NAME+: one or more), and --KEY of the default's type (False: a flag; a tuple: with commas)."""
+    for name in names:
+        p.add_argument(name.rstrip("+"), nargs="+" if name.endswith("+") else None)
+    for key, default in defaults.items():
+        kind = (lambda given: tuple(given.split(","))) if isinstance(default, tuple) else type(default)
+        given = {"action": "store_true"} if default is False else {"type": kind, "default": default}
+        p.add_argument(f"{'-' * min(2, len(key))}{key.replace('_', '-')}", **given)
+
+
+def script(*names: str, **defaults: object):
+    """Decorates the main function of a script, which is called with its options (see above) where the script is run.
     Prints what the tables are measured on: machine, day, commit."""
 
     def decorated(main):
         if main.__module__ != "__main__":
             return main
-        p = argparse.ArgumentParser(
-            description=sys.modules["__main__"].__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
-        p.add_argument(names, nargs="+")
-        for key, default in defaults.items():
-            kind = (lambda given: tuple(given.split(","))) if isinstance(default, tuple) else type(default)
-            given = {"action": "store_true"} if default is False else {"type": kind, "default": default}
-            p.add_argument(f"{'-' * min(2, len(key))}{key}", **given)
+        text, raw = sys.modules["__main__"].__doc__, argparse.RawDescriptionHelpFormatter
+        p = argparse.ArgumentParser(description=text, formatter_class=raw)
+        add_options(p, *names, **defaults)
         options = p.parse_args()
         models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
         git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)

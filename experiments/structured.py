@@ -54,7 +54,7 @@ def measure(task: str, learner: str, folder: Path, epochs: int, *more: object) -
         f"{done.peak_mb:,.0f}", f"{model.stat().st_size / 1e6:.1f}")  # fmt: skip
 
 
-@script("archives", epochs=10)
+@script("archives+", epochs=10)
 def main(options) -> None:
     table("structured learners", "task", "learner", "score", "certified gap", "epochs", "seconds", "peak MB",
           "model, MB")  # fmt: skip

@@ -146,7 +146,7 @@ def speed(files: tuple[Path, Path], folder: Path, memory: str, times: int) -> No
         row(way, f"{one['seconds']:.1f}", f"{size / one['seconds']:,.0f}")
 
 
-@script("texts", memory=1000, autotune=60, times=0)
+@script("texts+", memory=1000, autotune=60, times=0)
 def main(options) -> None:
     files = tuple(Path(text) for text in options.texts)
     with runs.scratch() as folder:

@@ -1,14 +1,18 @@
-"""The whole job, svmlight text to a model to predictions, by blocksvm's commands and by three others.
+"""The whole job, svmlight text to a model to predictions, by blocksvm's commands and by three others; and choosing C.
 
     python -m experiments.whole_job TEXT.svm [--memory 500] [--repeats 3]
+    python -m experiments.whole_job TEXT.svm --folds 5 [--costs 0.01,...,30]
 
-Trained is on nine lines of ten, hinge loss, C = 1, no bias; all lines are predicted, and the accuracy is that on the
-tenth lines.  Runs are interleaved, files are in the system's cache; peaks are those of whole processes.  LIBLINEAR
-(liblinear-official) and scikit-learn's LinearSVC get rows by scikit-learn's reader of such files, and stop by their own
-criteria; Vowpal Wabbit makes one pass over the same rows in its own format, without a cache, and
-another one that predicts.  --memory is blocksvm's, in MB.
+The first: trained is on nine lines of ten, hinge loss, C = 1, no bias; all lines are predicted, and the accuracy is
+that on the tenth lines.  Runs are interleaved, files are in the system's cache; peaks are those of whole processes.
+LIBLINEAR and scikit-learn's LinearSVC get rows by scikit-learn's reader of such files, and stop by their own criteria;
+Vowpal Wabbit makes one pass over the same rows in its own format, without a cache, and another one that predicts.
+--memory is blocksvm's, in MB.  folds: cross-validation from a store, at an eighth of the memory for the rows beside the
+problems' weights, and with room for all, to gaps of 1e-3, beside GridSearchCV of LinearSVC (hinge, no intercept, tol
+0.01).  One run each.
 """
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +22,7 @@ from experiments import runs
 from experiments.learners import BITS, write_vw
 from experiments.runs import Clock, row, script, split, table, train
 
+COSTS = ("0.01", "0.03", "0.1", "0.3", "1", "3", "10", "30")
 PARTS = ("split or read", "train", "read and predict")
 
 
@@ -70,8 +75,7 @@ def vowpal_wabbit(part: Path, text: Path, labels: np.ndarray, folder: Path) -> d
     return found([0.0, *clock.seconds], runs.peak_mb(), labels, np.loadtxt(out, usecols=0), "nothing: one pass")
 
 
-@script("texts", memory=500, repeats=3)
-def main(options) -> None:
+def jobs(options) -> None:
     memory = f"{options.memory}MB"
     for text in map(Path, options.texts):
         with runs.scratch() as folder:
@@ -95,3 +99,36 @@ def main(options) -> None:
         for way, one in found_by_way.items():
             row(way, *(f"{one[part]:.2f}" for part in (*PARTS, "seconds in all")), f"{one['peak']:,.0f}",
                 one["accuracy"], one["proven"])  # fmt: skip
+
+
+def grid_search(text: Path, folds: int, costs: tuple[str, ...]) -> float:
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.svm import LinearSVC
+
+    X, y = runs.rows_of(text)
+    svm, clock = LinearSVC(loss="hinge", fit_intercept=False, tol=0.01, max_iter=10_000), Clock()
+    GridSearchCV(svm, {"C": list(map(float, costs))}, cv=folds, refit=False).fit(X, y)
+    return clock.part()
+
+
+def cross_validation(options) -> None:
+    text, folds = Path(options.texts[0]), options.folds
+    table(f"{text.stem}, {folds} folds, C {', '.join(options.costs)}, gap 1e-3", "program", "seconds", "readings")
+    with runs.scratch() as folder:
+        store, out = folder / "rows.h5", folder / "cv.json"
+        split(text, store)
+        runs.read_through(store)
+        about, at_once = runs.described(store), 8 * -(-3 * folds // 8)  # of three C at once
+        rest = 8 * (at_once + 2 * folds) * (about["n_features"] + 2 * about["n_samples"]) + 10_000_000
+        for name, share in (("", 1), ("1/8", 1), ("all", 16)):
+            given = ("--folds", folds, "-C", ",".join(options.costs), "--memory", rest + share * about["n_nonzeros"])
+            runs.command("cv", store, *given, f"--json={out}", "--quiet", "--overwrite")
+            found = json.loads(out.read_text())
+            if name:  # the first one compiles
+                row(f"cv, memory {name}", f"{found['seconds']:.1f}", f"{found['readings']:.0f}")
+    row("GridSearchCV", f"{runs.in_child(grid_search, text, folds, options.costs):.1f}", "")
+
+
+@script("texts+", memory=500, repeats=3, folds=0, costs=COSTS)
+def main(options) -> None:
+    (cross_validation if options.folds else jobs)(options)
