@@ -5,8 +5,8 @@
 
 Whole commands in turn, on one machine and with ``--cluster local:2``; medians.  Both have an eighth of the rows' memory
 beside their state.  --limits: from two stores of one kind how the time grows with the nonzeros, and where more workers
-stop helping: a reading takes as long as the process that trains is busy, as the workers' work by their number, or as
-its bytes at 10 Gbit/s, whichever is the longest.
+stop helping: a run takes as long as the process that trains is busy, as the workers' work by their number, or as its
+bytes at 10 Gbit/s, whichever is the longest.
 """
 
 import math
@@ -17,6 +17,7 @@ from experiments.runs import described, in_turn, outers, read_through, readings,
 VERSIONS = 5  # copies of w, of a run whose workers screen
 PART = 60  # bytes for each nonzero of a part, of parts under way
 NETWORK = 1.25e9  # bytes a second
+COSTS = ("seconds_waiting", "seconds_workers", "bytes_sent", "bytes_received")
 WORKERS = 2, 4, 8, 16, 64
 LARGE, ENOUGH = (10e9, 100e9), 1.1  # nonzeros; times the least time, above which more workers are worth it
 
@@ -56,42 +57,28 @@ def compared(options) -> None:
                 *(f"{s:.1f}" for s in seconds), f"{sent:,.0f}", f"{received:,.0f}", f"{peak:,.0f}")  # fmt: skip
 
 
-def costs(events: list[dict]) -> list[tuple[float, float, float]]:
-    """Of each outer iteration: seconds for which the process that trains was busy, the workers', and bytes."""
-    found, before = [], 0.0
-    for one in outers(events):
-        busy, before = one["seconds"] - before - one["seconds_waiting"], one["seconds"]
-        found.append((busy, one["seconds_workers"], one["bytes_sent"] + one["bytes_received"]))
-    return found
-
-
 def limits(options) -> None:
     """Runs of the two stores, one each; then the times at larger sizes."""
-    runs, sizes = [], []
+    found, sizes = [], []
     with scratch() as folder:
         for path in map(Path, options.stores):
             about, (alone, led) = both(path, folder / "model.h5", options)
             sizes.append(about["n_nonzeros"])
-            runs.append((alone()[0][-1]["seconds"], costs(led()[0])))
+            one, events = alone()[0][-1]["seconds"], led()[0]
+            waiting, work, *sent = (sum(event[key] for event in outers(events)) for key in COSTS)
+            found.append((one, events[-1]["seconds"] - waiting, work, sum(sent)))
     growth = math.log(sizes[1] / sizes[0])
-    of_one = math.log(runs[1][0] / runs[0][0]) / growth
-    totals = [[sum(costs) for costs in zip(*of_run, strict=True)] for _, of_run in runs]
-    grown = [math.log(large / small) / growth for small, large in zip(*totals, strict=True)]
-    table(f"C = {options.C:g}, from {sizes[0] / 1e6:,.0f} M and {sizes[1] / 1e6:,.0f} M nonzeros: one machine's time "
-          f"grows as N^{of_one:.2f}, of the process that trains, the workers and the bytes as "
-          f"{', '.join(f'N^{e:.2f}' for e in grown)}; minutes", "data", "nonzeros", "one machine",
-          *(f"{k} workers" for k in WORKERS), "at best", "workers for that")  # fmt: skip
+    grown = [math.log(large / small) / growth for small, large in zip(*found, strict=True)]
+    powers = ", ".join(f"N^{e:.2f}" for e in grown)
+    table(f"C = {options.C:g}, from {' and '.join(f'{size / 1e6:,.0f} M' for size in sizes)} nonzeros: the time of one "
+          f"machine, of the process that trains, the workers' and the bytes grow as {powers}; minutes", "data",
+          "nonzeros", "one machine", *(f"{k} workers" for k in WORKERS), "at best", "workers for that")  # fmt: skip
     for n in LARGE:
-        scale = n / sizes[1]
-        parts = [tuple(cost * scale**e for cost, e in zip(one, grown, strict=True)) for one in runs[1][1]]
-
-        def seconds(k: float, parts=parts) -> float:
-            return sum(max(busy, work / k, n_bytes / NETWORK) for busy, work, n_bytes in parts)
-
-        best = seconds(math.inf)
-        enough = next(k for k in range(1, 10_000) if seconds(k) <= ENOUGH * best)
-        row(Path(options.stores[1]).stem, f"{n / 1e9:.0f} G", f"{runs[1][0] * scale**of_one / 60:.0f}",
-            *(f"{seconds(k) / 60:.0f}" for k in WORKERS), f"{best / 60:.0f}", enough)  # fmt: skip
+        one, busy, work, sent = (cost * (n / sizes[1]) ** e for cost, e in zip(found[1], grown, strict=True))
+        best = max(busy, sent / NETWORK)
+        row(Path(options.stores[1]).stem, f"{n / 1e9:.0f} G", f"{one / 60:.0f}",
+            *(f"{max(best, work / k) / 60:.0f}" for k in WORKERS), f"{best / 60:.0f}",
+            math.ceil(work / (ENOUGH * best)))  # fmt: skip
 
 
 @script("stores+", loss="hinge", C=1.0, repeats=3, limits=False)

@@ -4,10 +4,9 @@
     python -m experiments.kernel NAME=TRAIN.svm[:TEST.svm]:GAMMA ... --online
 
 The first: seconds from the store to a certified gap of 1e-3, within less memory (in MB) than the kernel matrix takes,
-and of libsvm's training alone in memory with a cache of that size; rbf kernel, C = 1, a bias that is not regularised;
-two classes, the larger label against the others.  online: one pass, C = 0.1; progressive mistakes, seconds and the last
-model's accuracy by kernel and budget, beside SVC at its optimum; without a test text a third of the rows, drawn by seed
-0, is held out; values are divided by each feature's largest.
+and of libsvm's training alone in memory with a cache of that size; rbf kernel, C = 1, a bias that is not regularised.
+online: one pass, C = 0.1, beside SVC at its optimum; without a test text a third of the rows is held out; values are
+divided by each feature's largest.
 """
 
 from functools import partial

@@ -4,13 +4,10 @@
     python -m experiments.labels FIRST.svm SECOND.svm --prior [--by FEATURE] [--seeds 20]
     python -m experiments.labels TEXT.svm ... --added [--tol 1e-3]
 
-The first: of two thirds of the rows, the pool, labels are asked for
-    smallest margins   some at a time: those of the least |<w, x>| by the weights so far (Tong and Koller, JMLR 2001;
-                       Schohn and Cohn, ICML 2000), the first ones at random
-    at random
-    as they pass       one pass in random order, with probability b / (b + |<w, x>|) (Cesa-Bianchi, Gentile, Zaniboni,
-                       JMLR 2006): --query of train and stream, for several b
-and a machine with hinge loss and this C, or pa1 (the mean of its weights), is tested on the others.
+The first: of two thirds of the rows, the pool, labels are asked for some at a time, those of the least |<w, x>| by the
+weights so far (Tong and Koller, JMLR 2001; Schohn and Cohn, ICML 2000); at random; or as they pass, with probability
+b / (b + |<w, x>|) (Cesa-Bianchi, Gentile, Zaniboni, JMLR 2006): --query of train and stream.  A machine with hinge loss
+and this C, or pa1 (the mean of its weights), is tested on the others.
 prior: two texts of one numbering of features, or (--by) the rows of one with and without a feature, are domains.  In
 each direction a model of all rows of one domain, and some labels of the other, whose other rows are the test; rows have
 length 1, C = 1.

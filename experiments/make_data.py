@@ -1,17 +1,9 @@
 """The rows of the measurements as svmlight text: planted ones, and public corpora that are given as local archives.
 
-    python -m experiments.make_data zipf OUT.svm [--rows 1000000] [--features 5000000] [--mean-nonzeros 64]
-        [--noise 0.1] [--values real|sixteenths]
-    python -m experiments.make_data clicks OUT.svm [--rows 2000000] [--drift 0]
-    python -m experiments.make_data tall OUT.svm --rows N --features N [--kind unscaled|collinear]
-    python -m experiments.make_data texts imdb|news|enron ARCHIVE OUT.svm [--positive LABEL] [--ngrams word:1-3]
-        [--part train] [--most N] [--presence] [--order names]
-    python -m experiments.make_data counts ARCHIVE BOOKS.svm [DVD.svm]
-    python -m experiments.make_data topics news|reuters ARCHIVE TRAIN.svm TEST.svm [--ngrams 1-1]
-    python -m experiments.make_data lines news|reuters|imdb|enron ARCHIVE TRAIN.ft TEST.ft
+    python -m experiments.make_data zipf|clicks|tall|texts|counts|topics|lines --help
 
-Each with --seed 0.  Ids count from 1; rows of documents come in the order of a hash of seed and name, or (--order
-names) of the names.  The functions say what the rows are.  OUT.svm may be /dev/stdout, which ``split -`` reads.
+Ids count from 1; rows of documents come in the order of a hash of --seed and name, or (--order names) of the names.
+The functions say what the rows are.  An output may be /dev/stdout, which ``split -`` reads.
 """
 
 import argparse

@@ -4,11 +4,10 @@
 
 The lines are fastText's.  P@1 is the share of the test texts whose likeliest label is one of theirs, R@1 that label's
 share of all of theirs.  Everything is as it comes, but that blocksvm and scikit-learn have words and pairs, tf-idf,
-rows of norm 1, and of sets of labels each label's own classifier; fastText's 'tutorial' is with pairs, too, and as its
-own tutorial ends (-lr 1.0 -epoch 25 -wordNgrams 2, of several labels -loss one-vs-all), and 'tuned' is what its own
-search finds in --autotune seconds, for which it is tested on a fifth of the training texts.  Programs run once each,
-one after the other, in processes of their own.
---times N: instead, scores of the test texts N times over: read, score, and write or count, without training.
+rows of norm 1, and of sets of labels each label's own classifier; fastText's 'tutorial' is as its own tutorial ends,
+and 'tuned' is what its own search finds in --autotune seconds, for which it is tested on a fifth of the training texts.
+Programs run once each, in processes of their own.  --times N: instead, scores of the test texts N times over: read,
+score, and write or count, without training.
 """
 
 import pickle

@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 import textwrap
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,12 +42,11 @@ def plain(text: str) -> str:
 def commands() -> str:
     from blocksvm.cli.commands import COMMANDS
 
-    def shown(name: str) -> str:
+    parts = ["# Commands and their options"]
+    for name in COMMANDS:
         line = [sys.executable, "-m", "blocksvm", name, "--help"]
-        return f"## {name}\n\n{code(subprocess.run(line, capture_output=True, text=True, check=True).stdout)}"
-
-    with ThreadPoolExecutor(2) as pool:
-        return "\n\n".join(["# Commands and their options", *pool.map(shown, COMMANDS)])
+        parts += [f"## {name}", code(subprocess.run(line, capture_output=True, text=True, check=True).stdout)]
+    return "\n\n".join(parts)
 
 
 def settings() -> str:
