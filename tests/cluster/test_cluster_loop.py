@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import reference
 from support.class_cases import classes
+from support.refused import refused
 from support.thread_cluster import ThreadCluster
 from support.training_cases import (
     asked,
@@ -174,23 +175,21 @@ def test_a_run_without_an_answer_is_given_up_with_its_state_saved(stores, tmp_pa
 
 
 def test_what_no_cluster_trains_is_refused(stores):
-    for settings, refused in (
+    for settings, says in (
         ({"solver": "pegasos"}, "pegasos"),
         ({"solver": "kernel"}, "kernel"),
         ({"schedule": "overlap"}, "overlap"),
         ({"working_set": "none"}, "working_set=none"),
         ({"memory": 10_000}, "is too small"),
     ):
-        with pytest.raises(InputError, match=refused):
-            train(stores[2], cluster=1, **settings)
+        refused(says, train, stores[2], cluster=1, **settings)
 
 
 def test_a_checkpoint_goes_on_only_where_it_was_begun(stores, tmp_path):
     for begun, resumed, whose in (({"cluster": 2}, {}, "a cluster"), ({}, {"cluster": 2}, "one machine")):
         checkpoint = tmp_path / f"{whose}.ckpt"
         train(stores[2], checkpoint=checkpoint, stop=stop_after(3), **begun)
-        with pytest.raises(InputError, match=f"is of a run on {whose}"):
-            train(stores[2], checkpoint=checkpoint, resume=True, **resumed)
+        refused(f"is of a run on {whose}", train, stores[2], checkpoint=checkpoint, resume=True, **resumed)
 
 
 class Recorded(ThreadCluster):
@@ -274,5 +273,4 @@ def test_answers_are_counted_against_the_memory(stores):
         others = sum(ample.budget.used.values()) - answers
         tight = ClusterPlan(source, TrainSettings.of(**NEWTON, memory=others + answers // 8))
         assert tight.blocks.under_way == 8
-        with pytest.raises(InputError, match="two answers"):
-            ClusterPlan(source, TrainSettings.of(**NEWTON, memory=others + answers // 64))
+        refused("two answers", ClusterPlan, source, TrainSettings.of(**NEWTON, memory=others + answers // 64))

@@ -13,6 +13,7 @@ from functools import partial
 import pytest
 import trustme
 from support.dask_processes import dask_processes
+from support.refused import refused
 from support.training_cases import make_store, random_rows, train
 
 import blocksvm
@@ -102,8 +103,7 @@ def test_fit_takes_a_client_or_an_address(cluster, store):
             fitted = blocksvm.fit(rows, cluster=client, **SETTINGS)
         again = blocksvm.fit(rows, cluster=cluster.address, **SETTINGS)
     assert fitted.certificate == again.certificate == expected.result.certificate
-    with pytest.raises(InputError, match="cluster: reads a store"):
-        blocksvm.fit(*random_rows(), cluster="local:1")
+    refused("cluster: reads a store", blocksvm.fit, *random_rows(), cluster="local:1")
 
 
 def unclosed_clients() -> list:
@@ -116,8 +116,7 @@ def unclosed_clients() -> list:
 def test_no_cluster_at_the_address(store, impatient):
     with pytest.raises(InputError, match="cluster=tcp://127.0.0.1:9: no scheduler answers"):
         train(store, cluster=Cluster("tcp://127.0.0.1:9"), **SETTINGS)
-    with pytest.raises(InputError, match="^cluster=local:none: expected local:N"):
-        train(store, cluster=Cluster("local:none"), **SETTINGS)
+    refused("^cluster=local:none: expected local:N", train, store, cluster=Cluster("local:none"), **SETTINGS)
     with pytest.raises(InputError, match="cluster=tls://127.0.0.1:9: no scheduler answers"):
         train(store, cluster=Cluster("tls://127.0.0.1:9"), **SETTINGS)
     assert not unclosed_clients()
@@ -130,8 +129,7 @@ def test_a_scheduler_that_accepts_and_never_answers(store, impatient):
     before = library.config.get(name)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(InputError, match="no scheduler answers"):
-            train(store, cluster=Cluster(address), **SETTINGS)
+        refused("no scheduler answers", train, store, cluster=Cluster(address), **SETTINGS)
     assert library.config.get(name) == before
 
 
@@ -146,8 +144,7 @@ def test_workers_of_another_kind_are_refused(cluster, store):
             (job, "may take .* of memory"),
             (Job(1, partial(opened_store, str(store), "0")), "is another store than the one that this run reads"),
         ):
-            with pytest.raises(InputError, match=text):
-                there.submit(make, there.keep(other), None).result(60)
+            refused(text, there.submit(make, there.keep(other), None).result, 60)
 
 
 def test_the_command_trains_on_a_local_cluster(store, tmp_path):

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from support.class_cases import classes
+from support.refused import refused
 from support.thread_cluster import ThreadCluster
 from support.training_cases import make_store, random_rows
 
@@ -80,8 +81,7 @@ def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
             answer = scored((np.arange(len(store.chunks)), 0, 100), None)
         assert sum(len(rows.source) for rows in answer) == 100 and size_of(answer) > 100 * (8 + 8)
         for other in ((model, "0"), (str(tmp_path / "none.h5"), file_at(model)[1])):
-            with pytest.raises(InputError, match="is not there, or is another model"):
-                scoring(stored, other, MEMORY, {}).__enter__()
+            refused("is not there, or is another model", scoring(stored, other, MEMORY, {}).__enter__)
 
 
 def test_another_store_of_that_name_is_refused(trained, tmp_path):

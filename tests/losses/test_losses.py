@@ -5,6 +5,7 @@ import pytest
 from reference_losses import LONG, PRIMAL, REFERENCES
 from scipy.optimize import minimize_scalar
 from support.extra_losses import HUBER, HUBER_BY_HELPERS
+from support.refused import refused
 from support.training_cases import random_rows, train
 
 from blocksvm.base.errors import InputError
@@ -230,8 +231,7 @@ def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
         ("support.extra_losses:NOT_A_LOSS", "is not a loss"),
         ("support.extra_losses:", "no such loss; choose one of"),
     ):
-        with pytest.raises(InputError, match=expected):
-            get_loss(name)
+        refused(expected, get_loss, name)
 
 
 @kernel
@@ -285,11 +285,9 @@ def test_a_losss_own_settings_belong_to_its_problem():
         ({"loss": "hinge", "epsilon": 0.25}, "epsilon: dual-cd does not accept it"),
         ({"loss": name, "class_weight": "balanced"}, "class_weight=balanced: epsilon-insensitive has no classes"),
     ):
-        with pytest.raises(InputError, match=expected):
-            problem_from(source, **settings)
+        refused(expected, problem_from, source, **settings)
     source.n_unlabelled = 3
-    with pytest.raises(InputError, match="3 rows have no target"):
-        problem_from(source, loss=name)
+    refused("3 rows have no target", problem_from, source, loss=name)
 
 
 @pytest.mark.slow

@@ -11,12 +11,12 @@ from reference import with_bias
 from reference_losses import primal_of
 from scipy.optimize import minimize
 from support.plain_learners import plain_runner
+from support.refused import refused
 from support.smooth_hinge import BARE, SMOOTH_HINGE, link
 from support.training_cases import make_store, random_rows
 
 import blocksvm
 from blocksvm.base import user_code
-from blocksvm.base.errors import InputError
 from blocksvm.base.user_code import by_user
 from blocksvm.cv import main as cv
 from blocksvm.estimators import LinearSVC, LinearSVR, OnlineClassifier, PegasosClassifier
@@ -153,8 +153,7 @@ def test_estimators(loss):
     assert svc.predict_proba(X).shape == (90, 2)
     assert PegasosClassifier(loss=loss, max_iter=20, tol=1e9).fit(X, y).coef_.any()
     assert OnlineClassifier("ogd", loss=loss).partial_fit(X, y, classes=[-1, 1]).coef_.any()
-    with pytest.raises(InputError, match="is for two classes; choose another"):
-        LinearSVR(loss=loss).fit(X, y)
+    refused("is for two classes; choose another", LinearSVR(loss=loss).fit, X, y)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
 from support.kernel_cases import plain_kernel, rows_of_a_ball
+from support.refused import refused
 from support.training_cases import make_store, stop_after, svmlight, train
 
 from blocksvm.api.fit import fit
@@ -239,10 +240,8 @@ def test_out_of_core_within_the_memory(tmp_path):
         assert not small.plan.blocks.partition.resident
         assert sum(small.plan.memory().values()) <= 700_000
         assert np.array_equal(small.model.support.coefficients, large.model.support.coefficients)
-        with pytest.raises(InputError, match="support vectors take .* raise memory, or lower budget"):
-            fit(source, memory=900_000, **own)
-        with pytest.raises(InputError, match="is too small"):
-            fit(source, memory=300_000, budget=300, **own)
+        refused("support vectors take .* raise memory, or lower budget", fit, source, memory=900_000, **own)
+        refused("is too small", fit, source, memory=300_000, budget=300, **own)
 
 
 def test_what_is_allocated_is_counted():
@@ -271,10 +270,8 @@ def test_a_perceptron_ends_when_it_makes_no_mistake():
 def test_weights_beyond_all_numbers_are_said():
     X, y = sparse_rows(np.array([[9e-8], [1000.0]])), np.array([0, 1])
     own = {"learner": "kernel-pa", "kernel": "polynomial", "gamma": 1.0}
-    with pytest.raises(InputError, match="kernel-pa: its weights overflowed"):
-        fit(X, y, degree=22, order="stored", **own)
-    with pytest.raises(InputError, match="beyond what double precision can solve"):
-        fit(X, y, degree=50, **own)
+    refused("kernel-pa: its weights overflowed", fit, X, y, degree=22, order="stored", **own)
+    refused("beyond what double precision can solve", fit, X, y, degree=50, **own)
 
 
 def test_from_a_store_to_predictions(tmp_path, succeeds, refusal):
@@ -304,5 +301,4 @@ def test_from_a_store_to_predictions(tmp_path, succeeds, refusal):
     assert "kernel-pa1: has a kernel, and regret is against the best fixed weights" in refusal(
         regret_main, store, "--learner", "kernel-pa1"
     )
-    with pytest.raises(InputError, match="kernel-pa: learns two classes"):
-        fit(sparse_rows(X), np.arange(300) % 3, learner="kernel-pa")
+    refused("kernel-pa: learns two classes", fit, sparse_rows(X), np.arange(300) % 3, learner="kernel-pa")

@@ -9,6 +9,7 @@ import scipy.sparse
 from support.online_cases import agree, learned_in_parts, rows
 from support.passive_aggressive import played, ranked
 from support.plain_learners import plain_runner
+from support.refused import refused
 from support.stream_cases import SMALL_PIECES, learned
 from support.training_cases import assert_resumed, make_store, text_of_sets, train
 
@@ -150,19 +151,14 @@ def test_what_cannot_be_is_refused(store, tmp_path):
             ({"targets": "classes"}, "its rows have sets of labels; leave targets out"),
             ({"targets": "numbers"}, "regression needs numbers"),
         ):
-            with pytest.raises(InputError, match=what):
-                fit(source, learner="pa1", **options)
+            refused(what, fit, source, learner="pa1", **options)
     X = scipy.sparse.csr_matrix(np.eye(3))
-    with pytest.raises(InputError, match="its labels are numbers, no sets"):
-        fit(X, [1, 2, 3], learner="pa1", targets="sets")
-    with pytest.raises(InputError, match="its sets have 1 label in all"):
-        fit(X, [{1}, {1}, set()], learner="pa1")
+    refused("its labels are numbers, no sets", fit, X, [1, 2, 3], learner="pa1", targets="sets")
+    refused("its sets have 1 label in all", fit, X, [{1}, {1}, set()], learner="pa1")
     for y, what in (([{1}, {"a"}, set()], "all numbers or all strings"), ([{1}, 2, {1}], "stands among sets"),
                     ([{1}, {2}], "must be 3"), ([{1}, {float("inf")}, set()], "finite")):  # fmt: skip
-        with pytest.raises(InputError, match=what):
-            fit(X, y, learner="pa1")
-    with pytest.raises(InputError, match="have no set of labels, not even an empty one"):
-        fit(X, [{1}, None, {2}], learner="pa1")
+        refused(what, fit, X, y, learner="pa1")
+    refused("have no set of labels, not even an empty one", fit, X, [{1}, None, {2}], learner="pa1")
 
 
 LABELS = (0.0, 10.0, 20.0, 30.0)

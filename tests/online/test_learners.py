@@ -9,6 +9,7 @@ import pytest
 from support.online_cases import CASES, agree, csr, has_mean, rows
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import LOSSES, plain_runner
+from support.refused import refused
 from support.stream_cases import text_of
 from support.training_cases import make_store, random_rows
 
@@ -158,8 +159,7 @@ def test_a_score_that_is_none_counts_as_a_loss_that_is_none():
     state.columns[0] = math.nan
     with pytest.raises(InputError, match="ogd: its weights overflowed by row 1"):
         runner.learn(csr(np.ones((1, 2))), np.ones(1, np.int16), np.zeros(1, np.int32), 2, state)
-    with pytest.raises(InputError, match="its weights overflowed"):
-        runner.weights(state, np.empty(3))
+    refused("its weights overflowed", runner.weights, state, np.empty(3))
 
 
 def test_a_learner_from_outside_the_package_is_named_by_its_place():
@@ -171,8 +171,7 @@ def test_a_learner_from_outside_the_package_is_named_by_its_place():
         ("no.such.module:X", "cannot be imported"),
         ("blocksvm.online.rules.gradient:move", "is not a learner"),
     ):
-        with pytest.raises(InputError, match=what):
-            get_learner(name)
+        refused(what, get_learner, name)
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -10,6 +10,7 @@ from support.class_cases import classes
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype, OneVsRest
 from support.plain_learners import run as run_plainly
+from support.refused import refused
 from support.stream_cases import learned, text_of, weights_by_id
 from support.training_cases import assert_resumed, make_store, random_rows, stop_after, train
 
@@ -149,15 +150,12 @@ def test_what_cannot_be_continued_is_refused(tmp_path):
         ({"bias": 1.0}, "was learned with bias 0, but 1 is given now"),
         ({"solver": "dual-cd"}, "was learned by pa1, not by dual-cd"),
     ]:
-        with pytest.raises(InputError, match=what):
-            fit(source, start_from=tmp_path / "m.h5", **settings)
+        refused(what, fit, source, start_from=tmp_path / "m.h5", **settings)
     fit(source).save(tmp_path / "batch.h5")
-    with pytest.raises(InputError, match="start_from: pa1 does not accept it"):
-        fit(source, solver="pa1", start_from=tmp_path / "batch.h5")
+    refused("start_from: pa1 does not accept it", fit, source, solver="pa1", start_from=tmp_path / "batch.h5")
     X, y = random_rows(seed=7)
     other = Matrix(X, np.where(y > 0, 2.0, 1.0))
-    with pytest.raises(InputError, match="has the labels -1, 1, other ones"):
-        fit(other, solver="pa1", C=0.5, start_from=tmp_path / "m.h5")
+    refused("has the labels -1, 1, other ones", fit, other, solver="pa1", C=0.5, start_from=tmp_path / "m.h5")
 
 
 @pytest.mark.parametrize("average", [False, True])
@@ -233,8 +231,7 @@ def test_a_resumed_run_must_have_the_same_prior(tmp_path):
 def test_what_cannot_have_a_prior_is_refused(tmp_path):
     source = Matrix(*random_rows(seed=8))
     fit(source, bias=1.0).save(tmp_path / "prior.h5")
-    with pytest.raises(InputError, match="has an intercept, but there is no constant feature"):
-        fit(source, prior=tmp_path / "prior.h5")
+    refused("has an intercept, but there is no constant feature", fit, source, prior=tmp_path / "prior.h5")
     with pytest.raises(InputError, match="prior: pegasos does not accept it; dual-cd and most learners take one"):
         fit(source, solver="pegasos", prior=tmp_path / "prior.h5")
     with pytest.raises(InputError, match="not together with prior"):
@@ -300,8 +297,7 @@ def test_pegasos_as_a_learner_is_the_same_from_a_store_and_from_text(tmp_path, a
     np.testing.assert_allclose(trained.weights, streamed[trained.feature_ids], rtol=1e-12, atol=1e-15)
     by_C = fit(X, y, C=1.0 / (0.05 * 80), **run).model
     np.testing.assert_allclose(by_C.weights, streamed[1:], rtol=1e-9, atol=1e-12)
-    with pytest.raises(InputError, match="lam and C say the same thing"):
-        fit(X, y, C=1.0, lam=0.1, **run)
+    refused("lam and C say the same thing", fit, X, y, C=1.0, lam=0.1, **run)
 
 
 @pytest.mark.parametrize(("learner", "n_classes"), [("pa1", 2), ("fobos", 2), ("arow", 3)])
@@ -331,8 +327,7 @@ def test_balanced_classes_and_who_takes_no_weights(tmp_path, succeeds, refusal):
     np.testing.assert_array_equal(
         balanced.result.w, fit(X, y, learner="arow", class_weight=weights, order="stored").result.w
     )
-    with pytest.raises(InputError, match="class_weight: cw-var does not support class weights"):
-        fit(X, y, learner="cw-var", class_weight="balanced")
+    refused("class_weight: cw-var does not support class weights", fit, X, y, learner="cw-var", class_weight="balanced")
     store = make_store(tmp_path, *random_rows())
     succeeds(train_main, store, tmp_path / "m.h5", "--learner", "pa1", "--class-weight", "balanced", "--quiet")
     assert "was learned with --class-weight balanced, which a stream does not take" in refusal(

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
+from support.refused import refused
 
 import blocksvm
 from blocksvm.base.errors import InputError
@@ -109,8 +110,7 @@ WRONG = [
 @pytest.mark.parametrize(("rows", "says"), WRONG)
 def test_what_is_no_matrix_of_numbers_is_refused_alike(rows, says, model):
     for ask in (lambda rows: blocksvm.fit(rows, Y), model.predict, model.decision_function):
-        with pytest.raises(InputError, match=says):
-            ask(rows)
+        refused(says, ask, rows)
 
 
 def test_missing_values_of_a_frame_and_unsound_matrices_are_refused(model):
@@ -123,8 +123,7 @@ def test_missing_values_of_a_frame_and_unsound_matrices_are_refused(model):
         wrong[-1][0].iloc[1, 0] = None
     for rows, says in wrong:
         for ask in (model.predict, lambda rows: blocksvm.fit(rows, Y)):
-            with pytest.raises(InputError, match=says):
-                ask(rows)
+            refused(says, ask, rows)
 
 
 def test_kernels_and_several_classes_take_the_same():
@@ -134,8 +133,7 @@ def test_kernels_and_several_classes_take_the_same():
     assert several.model.predict(rows.tolist()).tolist() == several.model.predict(csr_of(rows)).tolist()
     kernel = blocksvm.fit(rows.astype(object), y % 2, solver="kernel", kernel="rbf", gamma=1.0)
     assert kernel.model.decision_function(rows.tolist()).tolist() == kernel.model.decision_function(rows).tolist()
-    with pytest.raises(InputError, match="nan in row 0, column 1"):
-        kernel.model.predict([[1.0, np.nan, 2.0]])
+    refused("nan in row 0, column 1", kernel.model.predict, [[1.0, np.nan, 2.0]])
 
 
 def test_estimators_refuse_what_they_cannot_know():
@@ -156,8 +154,7 @@ def test_logarithms_of_probabilities():
         np.testing.assert_array_equal(own.predict_log_proba(X), np.log(own.predict_proba(X)))
         assert np.isneginf(own.predict_log_proba(X * 1e5)).any()
     assert not hasattr(LinearSVC(), "predict_log_proba")
-    with pytest.raises(InputError, match="no probabilities"):
-        blocksvm.fit(X, Y).model.predict_log_proba(X)
+    refused("no probabilities", blocksvm.fit(X, Y).model.predict_log_proba, X)
 
 
 def test_a_column_of_labels_is_labels():
@@ -192,8 +189,7 @@ def test_labels_of_a_series():
     ],
 )
 def test_labels_that_would_become_others_are_refused(y, says):
-    with pytest.raises(InputError, match=says):
-        blocksvm.fit(X, y)
+    refused(says, blocksvm.fit, X, y)
 
 
 def test_large_labels_that_stay_themselves():

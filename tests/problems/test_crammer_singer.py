@@ -6,10 +6,10 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from support.class_cases import CHUNKS, D, K, N, classes
+from support.refused import refused
 from support.training_cases import make_pass, train
 
 from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
 from blocksvm.model.model_file import load_model
 from blocksvm.problems.crammer_singer_kernels import best_row, row_state
 from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD
@@ -124,5 +124,4 @@ def test_towards_a_prior_model_and_with_weights_of_classes(rows, tmp_path):
     [({"loss": "logistic"}, "has the hinge loss; leave loss out"), ({"bias": "free"}, "is for two classes")],
 )
 def test_what_cannot_be_is_refused(rows, more, expected):
-    with pytest.raises(InputError, match=expected):
-        fit(*rows, **more, **RULE)
+    refused(expected, fit, *rows, **more, **RULE)

@@ -8,10 +8,10 @@ import reference
 from reference_losses import dual_of, primal_of
 from scipy import sparse
 from support.class_cases import CHUNKS, D, K, N, classes
+from support.refused import refused
 from support.training_cases import looped, make_pass, make_store, train
 
 from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
 from blocksvm.info import main as info_main
 from blocksvm.model.model_file import load_model
 from blocksvm.predict import main as predict_main
@@ -217,8 +217,7 @@ def test_from_the_store_to_predictions(rows, tmp_path, succeeds):
 def test_the_memory_for_all_classes_is_told_and_kept_to():
     X = sparse.random(40, 100_000, 0.001, format="csr", random_state=0)
     y = np.arange(40) % 20
-    with pytest.raises(InputError, match="weights"):
-        fit(X, y, memory=10_000_000)
+    refused("weights", fit, X, y, memory=10_000_000)
     run = train(Matrix(X, y), memory=30_000_000)
     # three cache lines a feature
     assert run.result.memory["weights"] == 8 * 24 * 100_001
@@ -232,12 +231,10 @@ def test_the_memory_for_all_classes_is_told_and_kept_to():
      ({"C": 1e60}, "beyond what double precision")],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(rows, settings, expected):
-    with pytest.raises(InputError, match=expected):
-        fit(*rows, **settings)
+    refused(expected, fit, *rows, **settings)
 
 
 @pytest.mark.parametrize("multiclass", ["rest", "crammer-singer"])
 def test_two_classes_need_no_rule(multiclass):
     X, y = classes(k=2)
-    with pytest.raises(InputError, match="is for more than two classes"):
-        fit(X, y, multiclass=multiclass)
+    refused("is for more than two classes", fit, X, y, multiclass=multiclass)

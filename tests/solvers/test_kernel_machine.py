@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
 from support.kernel_cases import plain_kernel, rows_of_a_ball
+from support.refused import refused
 from support.training_cases import looped, make_store, opened, random_rows
 
 from blocksvm.api.fit import fit
@@ -257,5 +258,4 @@ def test_bad_settings_are_named(tmp_path, refusal):
         assert sentence in refusal(train_main, store, tmp_path / "m.h5", "--solver", "kernel", *options)
     with pytest.raises(InputError, match="beyond what double precision can solve"):
         fit(sparse.csr_matrix(1e9 * X), y, solver="kernel", kernel="polynomial", degree=20, gamma=1.0)
-    with pytest.raises(InputError, match="has 3 labels"):
-        fit(sparse.csr_matrix(X), np.arange(40.0) % 3, solver="kernel")
+    refused("has 3 labels", fit, sparse.csr_matrix(X), np.arange(40.0) % 3, solver="kernel")

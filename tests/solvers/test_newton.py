@@ -7,6 +7,7 @@ import pytest
 import reference
 import reference_losses
 from scipy import sparse
+from support.refused import refused
 from support.training_cases import asked, assert_resumed, looped, make_store, opened, random_rows, stop_after, train
 
 from blocksvm.api.fit import fit
@@ -220,8 +221,7 @@ def test_a_warm_start_from_another_shape_is_refused(stores, tmp_path):
 
 def test_values_beyond_double_precision_are_no_certificate():
     X, y = rows_for("squared-hinge")
-    with pytest.raises(InputError, match="beyond what double precision"):
-        fit(Matrix(X * 1e60, y), solver="newton", loss="squared-hinge")
+    refused("beyond what double precision", fit, Matrix(X * 1e60, y), solver="newton", loss="squared-hinge")
 
 
 @pytest.mark.parametrize("values", [np.float64, np.float32, None])
@@ -336,8 +336,7 @@ def test_as_many_hessians_at_once_as_there_is_memory_for(tmp_path):
 
 def test_hessians_that_do_not_fit_are_refused_before_anything_is_read():
     X, y = random_rows(n=50, d=3000, density=0.01)
-    with pytest.raises(InputError, match="are needed .*Hessians 145MB"):
-        fit(Matrix(X, y), solver="newton", loss="logistic", memory=10**8)
+    refused("are needed .*Hessians 145MB", fit, Matrix(X, y), solver="newton", loss="logistic", memory=10**8)
 
 
 def test_nothing_is_held_a_row():

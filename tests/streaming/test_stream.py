@@ -13,10 +13,10 @@ from support.paths import ROOT
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype
 from support.plain_learners import run as run_plainly
+from support.refused import refused
 from support.stream_cases import SMALL_PIECES, growing_rows, learned, single, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, svmlight, train
 
-from blocksvm.base.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.model.model_file import load_model
 from blocksvm.stream import main
@@ -98,8 +98,7 @@ def test_labels_that_a_stream_knows(tmp_path, labels, what):
         stream, _ = learned(text, "perceptron")
         assert stream.targets.labels.values == (float(negative), float(positive))
     else:
-        with pytest.raises(InputError, match=f"not one of {what}; name the labels with labels"):
-            learned(text, "perceptron")
+        refused(f"not one of {what}; name the labels with labels", learned, text, "perceptron")
         stream, _ = learned(text, "perceptron", labels=(float(negative), float(positive)))
     save_stream(tmp_path / "m.h5", stream)
     assert load_model(tmp_path / "m.h5").labels == (float(negative), float(positive))
@@ -156,8 +155,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, options, what, refusa
 def test_ids_that_do_not_fit_are_refused_before_memory_is_exceeded(tmp_path):
     text = tmp_path / "many.svm"
     text.write_text("".join(f"1 {k * 20 + 1}:1 {k * 20 + 7}:1\n" for k in range(120_000)))
-    with pytest.raises(InputError, match=r"(features do not fit in memory|table of distinct feature ids)"):
-        learned(text, "scw1", memory=8_000_000)
+    refused(r"(features do not fit in memory|table of distinct feature ids)", learned, text, "scw1", memory=8_000_000)
 
 
 @pytest.mark.process
@@ -290,8 +288,7 @@ def test_the_command_shows_one_table(tmp_path, succeeds):
 )  # fmt: skip
 def test_what_cannot_be_is_refused(tmp_path, learner, options, what):
     text = text_of(tmp_path, *random_rows(n=10, d=5, seed=4))
-    with pytest.raises(InputError, match=what):
-        learned(text, learner, **options)
+    refused(what, learned, text, learner, **options)
 
 
 def test_the_default_needs_no_name(tmp_path, succeeds):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from support.paths import ROOT
 from support.plain_learners import LEARNERS, MultiPrototype, OneVsRest, run
+from support.refused import refused
 from support.stream_cases import SMALL_PIECES, learned, single, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, svmlight, train
 
-from blocksvm.base.errors import InputError
 from blocksvm.predict import main as predict
 from blocksvm.store.reader import Store
 from blocksvm.stream import main as stream_main
@@ -179,8 +179,7 @@ def test_predictions_of_many_classes_take_little_memory_at_once(tmp_path):
 
 def test_standard_input_has_one_pass():
     stream = StreamPass(StreamSettings("pa", passes=2))
-    with pytest.raises(InputError, match="standard input can be read once"):
-        stream.run(["-"])
+    refused("standard input can be read once", stream.run, ["-"])
 
 
 def test_predictions_that_are_broken_off_get_no_name(tmp_path, refusal):

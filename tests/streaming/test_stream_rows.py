@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.metrics import log_loss, roc_auc_score
+from support.refused import refused
 from support.stream_cases import learned, single, text_of
 from support.training_cases import make_store, random_rows, train
 
@@ -54,8 +55,7 @@ def test_classes_weigh_as_in_training(tmp_path, labels):
 )  # fmt: skip
 def test_weights_that_cannot_be_are_refused(tmp_path, options, what):
     text = text_of(tmp_path, *random_rows(n=10, d=5, seed=4))
-    with pytest.raises(InputError, match=what):
-        learned(text, **{"learner": "pa1"} | options)
+    refused(what, learned, text, **{"learner": "pa1"} | options)
 
 
 def test_labels_may_be_spelled_as_on_the_command_line(tmp_path):
@@ -224,6 +224,5 @@ def test_its_memory_is_counted(tmp_path):
             learned(text, names, memory=4_000_000)
         least = int(re.search(r"give memory=([\d_]+) or more", str(error.value))[1])
         learned(text, names, memory=least)
-        with pytest.raises(InputError, match="too small"):
-            learned(text, names, memory=least - 1_000_000)
+        refused("too small", learned, text, names, memory=least - 1_000_000)
     assert "ranking" not in learned(text, "pa1", targets="numbers", memory=64_000_000)[0].plan()

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from support.refused import refused
 
-from blocksvm.base.errors import InputError
 from blocksvm.structured import candidates
 from blocksvm.structured.lattices import Dictionary, read_words, spans_of
 from blocksvm.structured.sequences import chunk_counts, chunks_of, shares
@@ -59,8 +59,7 @@ def test_a_text_that_does_not_fit_is_not_read(tmp_path, monkeypatch):
         raise AssertionError("the file was read")
 
     monkeypatch.setattr("blocksvm.structured.text.columns.TextInputs", read)
-    with pytest.raises(InputError, match="its 0.004MB of text need 0.02MB, more than the 0.01MB of memory; raise it"):
-        read_columns(name, 10_000)
+    refused("its 0.004MB of text need 0.02MB, more than the 0.01MB of memory; raise it", read_columns, name, 10_000)
 
 
 def test_attributes():

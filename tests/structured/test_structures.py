@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import reference_structured as reference
 from support.passive_aggressive import step_of
+from support.refused import refused
 from support.structured_cases import agrees, candidates, lattices, sequences, trees
 
 from blocksvm.base.errors import InputError
@@ -123,8 +124,7 @@ def test_results_that_kernels_must_not_read_are_refused(name, function, sentence
         made = type("Broken", (Classes,), {name: function, "best": lambda self, w, i: (self.gold(i) + 1) % 3})()
     else:
         made = broken(name, function)
-    with pytest.raises(InputError, match=sentence):
-        fit_structure(checked(made, "mine:TASK"), "perceptron", LAST, {"epochs": 2})
+    refused(sentence, fit_structure, checked(made, "mine:TASK"), "perceptron", LAST, {"epochs": 2})
 
 
 def orders(n: int, epochs: int, seed: int = 0):
@@ -165,8 +165,7 @@ def test_memory_is_counted():
     structure, _ = sequences(4)
     need = structure.n_bytes + 3 * 8 * structure.n_weights
     fit_structure(structure, "perceptron", {}, {"epochs": 1, "memory": need})
-    with pytest.raises(InputError, match="is too small"):
-        fit_structure(structure, "perceptron", {}, {"epochs": 1, "memory": need - 1})
+    refused("is too small", fit_structure, structure, "perceptron", {}, {"epochs": 1, "memory": need - 1})
     found = fit_structure(structure, "frank-wolfe", {}, {"epochs": 5})
     need = sum(found.budget.used.values())
     fit_structure(structure, "frank-wolfe", {}, {"epochs": 5, "memory": need})

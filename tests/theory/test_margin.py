@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog, minimize
+from support.refused import refused
 from support.training_cases import make_store, svmlight
 
-from blocksvm.base.errors import InputError
 from blocksvm.base.memory import TooLittleMemory
 from blocksvm.margin import main
 from blocksvm.sources.matrix import Matrix
@@ -245,21 +245,19 @@ def test_too_little_memory_is_told_with_the_whole_need(memory):
     X, y = separable_rows(300, 40, 18)
     source = Matrix(sparse.csr_matrix(X), y)
     says = rf"^memory={memory:_} is too small: 0.07MB are needed"
-    with pytest.raises(TooLittleMemory, match=says) as refused:
+    with pytest.raises(TooLittleMemory, match=says) as error_of:
         maximum_margin(source, memory=memory)
-    error = pickle.loads(pickle.dumps(refused.value))
-    assert (str(error), error.total) == (str(refused.value), memory)
+    error = pickle.loads(pickle.dumps(error_of.value))
+    assert (str(error), error.total) == (str(error_of.value), memory)
     assert error.needs["looking at the plane"] == Plane.n_bytes(source)
 
 
 def test_labels_that_are_not_two_and_weights(tmp_path):
     X, _ = separable_rows(30, 3, 19)
-    with pytest.raises(InputError, match="has 3 labels"):
-        maximum_margin(Matrix(sparse.csr_matrix(X), np.arange(30.0) % 3))
+    refused("has 3 labels", maximum_margin, Matrix(sparse.csr_matrix(X), np.arange(30.0) % 3))
     y = np.where(np.arange(30) % 2, 1.0, -1.0)
     weighted = Matrix(sparse.csr_matrix(X), y, weights=np.linspace(1, 2, 30))
-    with pytest.raises(InputError, match="its rows have weights"):
-        maximum_margin(weighted)
+    refused("its rows have weights", maximum_margin, weighted)
     report = maximum_margin(weighted, C=0.5, tol=1e-8, max_outer=5000, epochs=0)
     assert report.look.norm**2 == pytest.approx(report.look.sum_alpha_slack, rel=1e-3)
 

@@ -13,6 +13,7 @@ from support.online_cases import agree
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import LOSSES
 from support.plain_learners import run as run_plainly
+from support.refused import refused
 from support.regret_cases import CASES, Dense, compared, dense_bound, ids, judged, replayed, sample, slack_of_round
 from support.training_cases import make_store, random_rows
 
@@ -257,8 +258,7 @@ def test_times_orders_and_first_rows(tmp_path):
                 assert np.array_equal(run.y, y[places])
                 agree(run.sq_norms, np.sum(dense.X**2, axis=1), 1e-6)
                 agree(run.scores, dense.z, 1e-5)
-        with pytest.raises(InputError, match="memory=19_300 is too small: .* are needed"):
-            report.measure_regret(store, "pa1", memory=19_300)
+        refused("memory=19_300 is too small: .* are needed", report.measure_regret, store, "pa1", memory=19_300)
         with pytest.raises(InputError, match="beside the records of 200 rounds: memory=[0-9_]+ is too small"):
             report.measure_regret(store, "pa1", memory=25_000)
 
@@ -354,8 +354,7 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
     if order == "stored":
         fitted = fit(Matrix(X, y), solver=name, order="stored", **case)
         assert run.judged[-1] == pytest.approx(fitted.state["tally"][1], rel=1e-6)
-    with pytest.raises(InputError, match=f"average: {name} does not accept it"):
-        report.measure_regret(Matrix(X, y), name, average=True)
+    refused(f"average: {name} does not accept it", report.measure_regret, Matrix(X, y), name, average=True)
 
 
 PEGASOS = [{"lam": 0.05}, {"lam": 0.05, "unprojected": True}, {"lam": 0.3, "loss": "squared"},
