@@ -10,6 +10,7 @@ import scipy.sparse
 from reference import with_bias
 from reference_losses import primal_of
 from scipy.optimize import minimize
+from support.online_cases import taught
 from support.plain_learners import plain_runner
 from support.refused import refused
 from support.smooth_hinge import BARE, SMOOTH_HINGE, link
@@ -90,15 +91,12 @@ def test_online_learners_follow_it(name):
     by_user(loss=PLACE)
     X, y = random_rows(n=80, d=9, seed=3)
     given = {"lam": 0.1, "unprojected": True} if name == "pegasos" else {}
-    order, weights = np.arange(80, dtype=np.int32), {}
+    weights = {}
     for loss, more in ((PLACE, {"width": 1e-12}), ("hinge", {})):
         runner = (Runner if name == "ogd" else plain_runner)(
             name, given | {"loss": loss} | more, {"n_features": 10, "n_samples": 80}
         )
-        state = runner.new_state(9)
-        matrix = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
-        runner.learn(matrix, y.astype(np.int16), order, 9, state)
-        weights[loss] = runner.weights(state, np.empty(10)).copy()
+        weights[loss] = taught(runner, X.toarray(), y, dtype=np.float64)[2]
     assert weights[PLACE].any()
     if name != "nag":  # its steps end at a margin of 1, where rows that come again are
         np.testing.assert_allclose(weights[PLACE], weights["hinge"], rtol=1e-6, atol=1e-9)

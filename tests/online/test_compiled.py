@@ -5,7 +5,7 @@ import mmap
 
 import numpy as np
 import pytest
-from support.online_cases import CASES, agree, csr, has_mean, rows
+from support.online_cases import CASES, agree, has_mean, rows, taught
 from support.plain_learners import in_plain_python
 
 from blocksvm.online import LEARNERS
@@ -17,23 +17,16 @@ ROUNDED = {"hf-fobos": 1e-12}  # a cube root or a power
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_the_bits_are_those_of_plain_python(name):
-    d = 15
-    X, y = rows(n=60, d=d, density=0.4)
-    order = np.arange(60, dtype=np.int32)
-    runner = Runner(name, CASES[name][0], {}, average=has_mean(name, CASES[name][0]))
-    states, read = [], []
+    (X, y), case, found = rows(n=60, d=15, density=0.4), CASES[name][0], []
+    runner = Runner(name, case, {}, average=has_mean(name, case))
     for loops in (runner.loops, in_plain_python(runner.loops)):
         runner.loops = loops
-        state = runner.new_state(d)
-        runner.learn(csr(X), y.astype(np.int16), order, d, state)
-        read.append(runner.weights(state, np.empty(d + 1)))
-        states.append(state)
-    tolerance = ROUNDED.get(name, 1e-12 if {"loss", "mirror", "p"} & set(CASES[name][0]) else 0.0)
+        found.append(taught(runner, X, y))
+    tolerance = ROUNDED.get(name, 1e-12 if {"loss", "mirror", "p"} & set(case) else 0.0)
     for what in ("columns", "scalars", "tally"):
-        found, expected = (getattr(state, what) for state in states)
-        agree(found, expected, tolerance)
-    agree(*read, tolerance)
-    assert read[0].any()
+        agree(*(getattr(state, what) for state, _, _ in found), tolerance)
+    agree(found[0][2], found[1][2], tolerance)
+    assert found[0][2].any()
 
 
 def test_classes_times_features_may_exceed_two_to_the_31():

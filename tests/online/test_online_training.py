@@ -12,10 +12,9 @@ from support.plain_learners import MultiPrototype, OneVsRest
 from support.plain_learners import run as run_plainly
 from support.refused import refused
 from support.stream_cases import learned, text_of, weights_by_id
-from support.training_cases import assert_resumed, make_store, random_rows, stop_after, train
+from support.training_cases import assert_resumed, make_store, random_rows, train
 
 from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.model.decision_values import area_under_curve
 from blocksvm.model.model_file import load_model
@@ -140,22 +139,26 @@ def test_continuing_on_other_rows_keeps_what_only_the_model_knows(tmp_path):
     assert model.intercept == pytest.approx(0.5 * dense.w[21], rel=1e-9)
 
 
-def test_what_cannot_be_continued_is_refused(tmp_path):
-    source = Matrix(*random_rows(seed=7))
-    fit(source, solver="pa1", C=0.5).save(tmp_path / "m.h5")
-    for settings, what in [
-        ({"solver": "pa2", "C": 0.5}, "was learned by pa1, not by pa2; leave solver out"),
-        ({"solver": "pa1", "C": 0.3}, "was learned with C=0.5, but 0.3 is given now"),
-        ({"C": 0.3}, "was learned with C=0.5, but 0.3 is given now"),
-        ({"bias": 1.0}, "was learned with bias 0, but 1 is given now"),
-        ({"solver": "dual-cd"}, "was learned by pa1, not by dual-cd"),
-    ]:
-        refused(what, fit, source, start_from=tmp_path / "m.h5", **settings)
-    fit(source).save(tmp_path / "batch.h5")
-    refused("start_from: pa1 does not accept it", fit, source, solver="pa1", start_from=tmp_path / "batch.h5")
+def test_what_cannot_be_gone_on_with_is_refused(tmp_path):
     X, y = random_rows(seed=7)
-    other = Matrix(X, np.where(y > 0, 2.0, 1.0))
-    refused("has the labels -1, 1, other ones", fit, other, solver="pa1", C=0.5, start_from=tmp_path / "m.h5")
+    source, other = Matrix(X, y), Matrix(X, np.where(y > 0, 2.0, 1.0))
+    fit(source, solver="pa1", C=0.5).save(tmp_path / "m.h5")
+    fit(source, bias=1.0).save(tmp_path / "batch.h5")
+    batch, prior = {"start_from": tmp_path / "batch.h5"}, {"prior": tmp_path / "batch.h5"}
+    for rows, settings, what in [
+        (source, {"solver": "pa2", "C": 0.5}, "was learned by pa1, not by pa2; leave solver out"),
+        (source, {"solver": "pa1", "C": 0.3}, "was learned with C=0.5, but 0.3 is given now"),
+        (source, {"C": 0.3}, "was learned with C=0.5, but 0.3 is given now"),
+        (source, {"bias": 1.0}, "was learned with bias 0, but 1 is given now"),
+        (source, {"solver": "dual-cd"}, "was learned by pa1, not by dual-cd"),
+        (other, {"solver": "pa1", "C": 0.5}, "has the labels -1, 1, other ones"),
+        (source, {"solver": "pa1"} | batch, "start_from: pa1 does not accept it"),
+        (source, {"start_from": None} | prior, "has an intercept, but there is no constant feature"),
+        (source, {"solver": "pegasos", "start_from": None} | prior,
+         "prior: pegasos does not accept it; dual-cd and most learners take one"),
+        (source, {"bias": 1.0} | batch | prior, "not together with prior"),
+    ]:  # fmt: skip
+        refused(what, fit, rows, **{"start_from": tmp_path / "m.h5"} | settings)
 
 
 @pytest.mark.parametrize("average", [False, True])
@@ -214,28 +217,17 @@ def test_the_area_under_the_curve_counts_pairs():
     assert area_under_curve(values, positive) == pytest.approx(expected)
 
 
-def test_a_resumed_run_must_have_the_same_prior(tmp_path):
+def test_a_run_is_resumed_and_must_have_the_same_prior(tmp_path):
     source = Matrix(*random_rows(n=90, seed=8), chunk_rows=np.arange(0, 90, 6))
+    learner = {"solver": "adagrad-fobos", "max_outer": 4, "block_chunks": 3, "l1": 0.01, "average": True}
+    assert_resumed(source, tmp_path, (1, 7, 13), **learner)
     for k, C in enumerate((0.1, 5.0)):
         fit(source, C=C, tol=1e-2).save(tmp_path / f"prior{k}.h5")
-    path = tmp_path / "run.ckpt"
     settings = {"tol": 1e-6, "schedule": "2", "block_chunks": 3, "prior": tmp_path / "prior0.h5"}
-    whole = train(source, **settings)
-    train(source, stop=stop_after(5), checkpoint=path, **settings)
+    assert_resumed(source, tmp_path, (5,), **settings)
     for prior, what in ((tmp_path / "prior1.h5", "with another prior"), (None, "with prior")):
-        with pytest.raises(InputError, match=f"was begun {what}; resume with the same"):
-            train(source, checkpoint=path, resume=True, **(settings | {"prior": prior}))
-    assert train(source, checkpoint=path, resume=True, **settings).same(whole)
-
-
-def test_what_cannot_have_a_prior_is_refused(tmp_path):
-    source = Matrix(*random_rows(seed=8))
-    fit(source, bias=1.0).save(tmp_path / "prior.h5")
-    refused("has an intercept, but there is no constant feature", fit, source, prior=tmp_path / "prior.h5")
-    with pytest.raises(InputError, match="prior: pegasos does not accept it; dual-cd and most learners take one"):
-        fit(source, solver="pegasos", prior=tmp_path / "prior.h5")
-    with pytest.raises(InputError, match="not together with prior"):
-        fit(source, bias=1.0, prior=tmp_path / "prior.h5", start_from=tmp_path / "prior.h5")
+        asked = settings | {"prior": prior, "checkpoint": tmp_path / "5.ckpt", "resume": True}
+        refused(f"was begun {what}; resume with the same", train, source, **asked)
 
 
 def test_a_perceptron_stops_when_it_makes_no_mistake_and_says_what_that_shows(tmp_path, succeeds):
@@ -254,12 +246,6 @@ def test_a_perceptron_stops_when_it_makes_no_mistake_and_says_what_that_shows(tm
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, name="noisy")
     out = succeeds(train_main, store, tmp_path / "n.h5", "--solver", "perceptron", "--max-outer", 4).out
     assert "every epoch made mistakes, " in out and "this does not show whether the rows are separable" in out
-
-
-def test_a_learner_is_resumed_and_checkpointed_like_any_solver(tmp_path):
-    source = Matrix(*random_rows(n=90, seed=10), chunk_rows=np.arange(0, 90, 6))
-    settings = {"solver": "adagrad-fobos", "max_outer": 4, "block_chunks": 3, "l1": 0.01, "average": True}
-    assert_resumed(source, tmp_path, (1, 7, 13), **settings)
 
 
 def test_separable_by_the_last_weights_is_not_separable_by_their_mean():
@@ -286,17 +272,14 @@ def test_a_learner_for_each_class_is_at_rest_when_none_of_them_moves():
 
 
 @pytest.mark.parametrize("average", [False, True])
-def test_pegasos_as_a_learner_is_the_same_from_a_store_and_from_text(tmp_path, average):
+def test_pegasos_as_a_learner_is_the_same_from_rows_and_from_text(tmp_path, average):
     X, y = random_rows(n=80, d=10, seed=4, dtype=np.float32)
     run = {"learner": "pegasos", "order": "stored", "average": average}
-    with open_store(make_store(tmp_path, X, y, keep_order=True)) as store:
-        trained = fit(store, lam=0.05, **run).model
+    trained, by_C = (fit(X, y, **run | own).model.weights for own in ({"lam": 0.05}, {"C": 1.0 / (0.05 * 80)}))
     stream, _ = learned(text_of(tmp_path, X, y), "pegasos", settings={"lam": 0.05}, average=average)
     save_stream(tmp_path / "stream.h5", stream)
-    streamed = weights_by_id(tmp_path / "stream.h5", 11)[0]
-    np.testing.assert_allclose(trained.weights, streamed[trained.feature_ids], rtol=1e-12, atol=1e-15)
-    by_C = fit(X, y, C=1.0 / (0.05 * 80), **run).model
-    np.testing.assert_allclose(by_C.weights, streamed[1:], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(trained, weights_by_id(tmp_path / "stream.h5", 11)[0][1:], rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(by_C, trained, rtol=1e-9, atol=1e-12)
     refused("lam and C say the same thing", fit, X, y, C=1.0, lam=0.1, **run)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, gammaln
-from support.online_cases import csr, ratio, rows
+from support.online_cases import ratio, rows, taught
 from support.plain_learners import plain_runner
 
 from blocksvm.losses import get_loss
@@ -17,12 +17,8 @@ from blocksvm.online.rules.coin import COLUMN
 
 def learned(name, X, y, weights=None, real=False, state=None, **settings):
     """(state, scores before learning, last weights) of a learner after all rows, numbers as labels if real."""
-    d = X.shape[1]
     runner = plain_runner(name, settings, {}, targets="numbers" if real else None)
-    state, scores = state or runner.new_state(d), np.empty(len(y))
-    y = y if real else y.astype(np.int16)
-    runner.learn(csr(X, np.float64), y, np.arange(len(y), dtype=np.int32), d, state, weights=weights, scores=scores)
-    return state, scores, runner.weights(state, np.empty(d + 1))[:d]
+    return taught(runner, X, y, state, dtype=np.float64, weights=weights)
 
 
 def weights_of(name, X, y, weights=None, **settings):

@@ -383,12 +383,6 @@ def test_huge_and_tiny_rows_among_others(name, settings_):
         assert np.all((learner.variance > 0) & np.isfinite(learner.variance))
 
 
-def three_classes(n=60):
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(n, 4))
-    return X, np.argmax(X @ rng.normal(size=(4, 3)) + 0.3 * rng.normal(size=(n, 3)), axis=1)
-
-
 def test_ties_between_classes_go_to_the_smaller():
     learner = MultiPrototype(LEARNERS["perceptron"], 4, 1)
     assert learner.predict(np.ones(1)) == 0
@@ -405,7 +399,9 @@ def test_ties_between_classes_go_to_the_smaller():
 
 @ALL
 def test_one_vs_rest_is_its_binary_learners(name, settings_):
-    X, labels = three_classes(30)
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(30, 4))
+    labels = np.argmax(X @ rng.normal(size=(4, 3)) + 0.3 * rng.normal(size=(30, 3)), axis=1)
     learner = OneVsRest(lambda d: LEARNERS[name](d, **settings_), 3, 4)
     for x, c in zip(X, labels, strict=True):
         learner.learn(x, c)
