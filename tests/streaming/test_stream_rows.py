@@ -43,21 +43,6 @@ def test_classes_weigh_as_in_training(tmp_path, labels):
     assert twice.leading.state.tally[LOSS_SUM] == pytest.approx(again.loop.state["tally"][LOSS_SUM], rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [({"class_weight": "balanced"}, "how many rows of each class will come is not known in a stream"),
-     ({"class_weight": "1=2,1.0=3"}, "class_weight=1=2,1.0=3: gives the label 1 two weights; leave one out"),
-     ({"labels": "-1,"}, "labels=-1,: expected finite numbers such as 1,2, or words such as ham,spam"),
-     ({"class_weight": "1=0"}, "the weight must be a finite number above 0"),
-     ({"class_weight": "1=2", "targets": "numbers"}, "class_weight: is for rows of one label each"),
-     ({"class_weight": "1=2", "learner": "pa"}, "pa does not support class weights"),
-     ({"class_weight": "7=2"}, "no row has this label; the labels are -1 and 1")],
-)  # fmt: skip
-def test_weights_that_cannot_be_are_refused(tmp_path, options, what):
-    text = text_of(tmp_path, *random_rows(n=10, d=5, seed=4))
-    refused(what, learned, text, **{"learner": "pa1"} | options)
-
-
 def test_labels_may_be_spelled_as_on_the_command_line(tmp_path):
     text = text_of(tmp_path, *random_rows(n=10, d=5, seed=4))
     found = [learned(text, "pa1", labels=labels)[0] for labels in ("-1,1", (-1.0, 1.0))]
@@ -115,18 +100,6 @@ def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, succeeds):
     # what is learned does not depend on it, nor on the pieces that text comes in
     succeeds(main, *arguments[:6], 0.3, "--ask", ask, "--overwrite", "--threads", 2)
     assert [int(line.removeprefix(f"{path}:")) - 1 for line in ask.read_text().splitlines()] == numbers
-
-
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [(("--ask", "a.txt"), "--ask: needs --query, which says"),
-     (("--ask", "a.txt", "--query", 1.0, "--learner", "pa,pa1"), "--ask: is for one learner; pa,pa1 are several")],
-)  # fmt: skip
-def test_questions_that_cannot_be(tmp_path, refusal, monkeypatch, options, what):
-    monkeypatch.chdir(tmp_path)
-    path, _ = vw_text(tmp_path, 20, {3})
-    assert what in refusal(main, path, *options)
-    assert not (tmp_path / "a.txt").exists()
 
 
 def test_an_ordinary_model_goes_on_by_asking(tmp_path, succeeds):
