@@ -93,9 +93,6 @@ REFERENCES = {
     "support.smooth_hinge:SMOOTH_HINGE": ReferenceLoss(
         smooth_hinge, lambda a, y, c, p: p[0] * a * a / (2 * c) - a, lambda c: (0.0, c), settings=(0.6,)
     ),
-    "support.extra_losses:HUBER": ReferenceLoss(
-        huber, lambda a, y, c, p: a * a / (2 * c) - a * y, lambda c: (-c * 0.7, c * 0.7), labels=False, settings=(0.7,)
-    ),
 }
 
 

@@ -1,25 +1,28 @@
 """Every loss against its formula: the functions of a row that solvers and certificates are made of."""
 
+from dataclasses import replace
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from reference_losses import LONG, PRIMAL, REFERENCES
 from scipy.optimize import minimize_scalar
-from support.extra_losses import HUBER, HUBER_BY_HELPERS
 from support.refused import refused
+from support.smooth_hinge import SMOOTH_HINGE
 from support.training_cases import random_rows, train
 
-from blocksvm.base.errors import InputError
 from blocksvm.base.user_code import by_user
 from blocksvm.kernels import kernel
-from blocksvm.kernels.loss_functions import SUMS, value
+from blocksvm.kernels.loss_functions import SUMS, conjugate, derivative, value
 from blocksvm.losses import LOSSES, get_loss
+from blocksvm.losses.box import Tube
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.problems.problem_kernels import Objective, certificate_sums
 from blocksvm.sources.matrix import Matrix
 
-for named in ("no_such_module:LOSS", "support.smooth_hinge:SMOOTH_HINGE",
-              *(f"support.extra_losses:{name}" for name in ("HUBER", "MISSING", "NOT_A_LOSS"))):  # fmt: skip
-    by_user(loss=named)
+by_user(loss="no_such_module:LOSS")
+for named in ("SMOOTH_HINGE", "MISSING", "link"):
+    by_user(loss=f"support.smooth_hinge:{named}")
 
 COSTS = (0.3, 1.0, 50.0)
 WITH_DUAL = [name for name in LOSSES if name not in PRIMAL]
@@ -223,13 +226,13 @@ def test_the_start_is_allowed_and_others_are_made_so(case):
 
 
 def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
-    assert get_loss("support.extra_losses:HUBER") is HUBER
+    assert get_loss("support.smooth_hinge:SMOOTH_HINGE") is SMOOTH_HINGE
     for name, expected in (
         ("l1", "no such loss; choose one of hinge, squared-hinge"),
         ("no_such_module:LOSS", "cannot be imported"),
-        ("support.extra_losses:MISSING", "cannot be imported"),
-        ("support.extra_losses:NOT_A_LOSS", "is not a loss"),
-        ("support.extra_losses:", "no such loss; choose one of"),
+        ("support.smooth_hinge:MISSING", "cannot be imported"),
+        ("support.smooth_hinge:link", "is not a loss"),
+        ("support.smooth_hinge:", "no such loss; choose one of"),
     ):
         refused(expected, get_loss, name)
 
@@ -251,10 +254,26 @@ def sums_of(scores, y, alpha, loss):
     return sums[0]
 
 
+class ByHelpers(NamedTuple):
+    """Huber's loss, whose value is the biconjugate, which is attained where a is -derivative."""
+
+    curvature: float
+    slope: float
+    epsilon: float
+    derivative, conjugate, direction, step = Tube.derivative, Tube.conjugate, Tube.direction, Tube.step
+    stationarity, feasible = Tube.stationarity, Tube.feasible
+
+    def value(self, z, y, c):
+        a = -derivative(self, z, y, c)
+        return -conjugate(self, a, y, c) - a * z
+
+
 def test_methods_of_a_loss_call_each_other():
     rng = np.random.default_rng(5)
     scores, y, alpha = 2.0 * rng.normal(size=30), rng.normal(size=30), 0.2 * rng.normal(size=30)
-    plain, helped = (loss.at({"delta": 0.7}) for loss in (HUBER, HUBER_BY_HELPERS))
+    huber, lacks = get_loss("huber"), ("second_derivative", "aware_step")
+    helped = replace(huber, name="by-helpers", form=ByHelpers, lacks=lacks)
+    plain, helped = (loss.at({"delta": 0.7}) for loss in (huber, helped))
     values = 2.0 * sum(plain.value(z, t, 1.0) for z, t in zip(scores, y, strict=True))
     expected = sums_of(scores, y, alpha, plain)
     for at in (plain, helped):
@@ -315,5 +334,5 @@ def test_a_weight_is_that_many_copies_of_the_row(loss, settings):
 
 def test_weights_of_rows_must_leave_two_classes():
     X, y = random_rows(n=20)
-    with pytest.raises(InputError, match="all rows of label -1 have weight 0; training needs two classes"):
-        problem_from(Matrix(X, y, weights=(y > 0).astype(float)))
+    source = Matrix(X, y, weights=(y > 0).astype(float))
+    refused("all rows of label -1 have weight 0; training needs two classes", problem_from, source)

@@ -177,18 +177,17 @@ def test_weights_of_classes_and_rows(rows):
     X, y = rows
     weights = np.random.default_rng(0).integers(0, 3, N) / 2.0
     XB = reference.with_bias(X, 1.0).toarray()
+    run = {"bias": 1.0, "tol": 1e-4, "schedule": "5", "max_outer": 2000}
     for chosen in ({1.0: 3.0, 2.0: 0.5}, "balanced"):
-        run = train(
-            Matrix(X, y, weights=weights), class_weight=chosen, bias=1.0, tol=1e-4, schedule="5", max_outer=2000
-        )
+        found = train(Matrix(X, y, weights=weights), class_weight=chosen, **run)
         for c in range(K):
             positive = y == c
             factor = np.where(positive, 1.0 if chosen == "balanced" else chosen.get(float(c), 1.0), 1.0)
             if chosen == "balanced":
                 total, own = weights.sum(), weights[positive].sum()
                 factor = np.where(positive, 0.5 * total / own, 0.5 * total / (total - own))
-            primal = reference.primal(XB, side(y, c), run.w.reshape(K, -1)[c], factor * weights, "hinge")
-            assert run.result.certificate.by_class["primal"][c] == pytest.approx(primal, rel=1e-12)
+            primal = reference.primal(XB, side(y, c), found.w.reshape(K, -1)[c], factor * weights, "hinge")
+            assert found.result.certificate.by_class["primal"][c] == pytest.approx(primal, rel=1e-12)
 
 
 def test_from_the_store_to_predictions(rows, tmp_path, succeeds):
