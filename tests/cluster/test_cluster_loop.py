@@ -19,15 +19,13 @@ from support.training_cases import (
     train,
 )
 
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
+from blocksvm import InputError, cross_validate, fit
 from blocksvm.cluster import dask
 from blocksvm.cluster.dask import ClusterLost
 from blocksvm.cluster.loop import ClusterPlan
 from blocksvm.problems.certificate import CERTIFIED, REL_GAP
 from blocksvm.store.reader import Store, open_store
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.path import cross_validate
 
 NEWTON = {"solver": "newton", "loss": "logistic", "tol": 1e-5}
 BALANCED = {"loss": "squared-hinge", "bias": 1.0, "class_weight": "balanced"}

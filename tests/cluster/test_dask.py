@@ -17,8 +17,6 @@ from support.refused import refused
 from support.training_cases import make_store, random_rows, train
 
 import blocksvm
-import blocksvm.predict
-import blocksvm.train
 from blocksvm.base.errors import InputError
 from blocksvm.cluster import dask
 from blocksvm.cluster.dask import Cluster, ClusterLost
@@ -164,15 +162,15 @@ def test_the_command_trains_on_a_local_cluster(store, tmp_path):
 def test_the_commands_at_an_address(cluster, store, tmp_path, succeeds, refusal):
     model, damaged = tmp_path / "m.h5", tmp_path / "damaged.h5"
     place = "--cluster", cluster.address
-    succeeds(blocksvm.train.main, store, model, "--tol", "1e-2", *place)
+    succeeds("train", store, model, "--tol", "1e-2", *place)
     for name, more in (("here", ()), ("there", place)):
-        succeeds(blocksvm.predict.main, model, store, tmp_path / name, *more)
+        succeeds("predict", model, store, tmp_path / name, *more)
     assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
     texts = [tmp_path / f"{k}.svm" for k in range(3)]
     for k, text in enumerate(texts):
         text.write_text("".join(f"{1 - 2 * (i % 2)} {1 + (i + k) % 30}:1\n" for i in range(100 + k)))
     for name, more in (("files-here/", ()), ("files-there/", place)):
-        succeeds(blocksvm.predict.main, model, *texts, f"{tmp_path}/{name}", *more)
+        succeeds("predict", model, *texts, f"{tmp_path}/{name}", *more)
     for text in texts:
         files = [(tmp_path / name / text.name).read_bytes() for name in ("files-here", "files-there")]
         assert files[0] == files[1] and files[0].count(b"\n") >= 100
@@ -182,7 +180,7 @@ def test_the_commands_at_an_address(cluster, store, tmp_path, succeeds, refusal)
         parts = rows.parts.records
         data[int(parts["offset"][4]) + int(parts["size"][4]) // 2] ^= 255
     damaged.write_bytes(data)
-    assert "chunk 4" in refusal(blocksvm.predict.main, model, damaged, tmp_path / "damaged", *place)
+    assert "chunk 4" in refusal("predict", model, damaged, tmp_path / "damaged", *place)
 
 
 @pytest.fixture(scope="module")

@@ -12,14 +12,12 @@ from support.refused import refused
 from support.thread_cluster import ThreadCluster
 from support.training_cases import make_store, random_rows
 
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
+from blocksvm import InputError, fit
 from blocksvm.cluster import part
 from blocksvm.cluster.dask import Parts
 from blocksvm.cluster.loop import bring_near, scoring_by
 from blocksvm.cluster.part import file_at, make, scoring, size_of
 from blocksvm.model.scoring import StoreScorer
-from blocksvm.predict import main as predict_main
 from blocksvm.store.reader import Store, open_store
 
 MEMORY = 50_000_000
@@ -105,7 +103,7 @@ def test_what_cannot_be_is_refused(trained, tmp_path, refusal):
         ((store, "--cluster", "local:2", "--threads", "2"), "--threads: workers have as many"),
         ((store, "--security", "a", "b", "c"), "--security: is for --cluster"),
     ):
-        assert said in refusal(predict_main, model, *words)
+        assert said in refusal("predict", model, *words)
 
 
 @pytest.fixture

@@ -14,16 +14,8 @@ from support.passive_aggressive import step_of
 from support.refused import refused
 from support.training_cases import make_store, stop_after, svmlight, train
 
-from blocksvm.api.fit import fit
-from blocksvm.info import main as info_main
-from blocksvm.model.model_file import load_model
+from blocksvm import Matrix, fit, load_model, open_store
 from blocksvm.online.loops import LOSS_SUM, MISTAKES, ROWS
-from blocksvm.predict import main as predict_main
-from blocksvm.regret import main as regret_main
-from blocksvm.sources.matrix import Matrix
-from blocksvm.store.reader import open_store
-from blocksvm.stream import main as stream_main
-from blocksvm.train import main as train_main
 
 LINEAR, CUBIC, RBF = {"kernel": "linear"}, {"kernel": "polynomial", "gamma": 0.2, "coef0": 0.5}, {"gamma": 0.3}
 LEARNERS = [("kernel-perceptron", {"step": 0.5}), ("kernel-pa", {}), ("kernel-pa1", {"C": 0.3}),
@@ -260,22 +252,22 @@ def test_from_a_store_to_predictions(tmp_path, succeeds, refusal):
     (tmp_path / "new.svm").write_text(svmlight(sparse_rows(X[200:]), y[200:]))
     model = tmp_path / "m.h5"
     options = ("--learner", "kernel-pa1", "--gamma", "0.3", "--budget", "60", "--max-outer", "3", "--bias", "1")
-    _, out, err = succeeds(train_main, store, model, *options)
+    _, out, err = succeeds("train", store, model, *options)
     assert "60 support vectors of at most 60" in out
     assert "mistakes" in err
-    out = succeeds(predict_main, model, tmp_path / "new.svm", "--scores").out
+    out = succeeds("predict", model, tmp_path / "new.svm", "--scores").out
     loaded = load_model(model)
     shifted = sparse.hstack([sparse.csr_matrix((100, 1)), sparse_rows(X[200:])]).tocsr()
     np.testing.assert_allclose(loaded.decision_function(shifted), np.array(out.split(), float), rtol=1e-5, atol=1e-6)
     assert (loaded.predict(shifted) == y[200:]).mean() > 0.75
-    assert "kernel-pa1" in succeeds(info_main, model).out
-    trained = (train_main, store, tmp_path / "x.h5")
+    assert "kernel-pa1" in succeeds("info", model).out
+    trained = ("train", store, tmp_path / "x.h5")
     for arguments, told in [
         ((*trained, "--budget", "0"), "--budget 0: must be 1 or more"),
         ((*trained, "--kernel", "polynomial", "--coef0", "-1"), "below 0 the polynomial is no kernel"),
         ((*trained, "--from", model), "kernel-pa1 does not accept it; leave it out"),
-        ((stream_main, tmp_path / "new.svm"), "kernel-pa1: learns from a store only"),
-        ((regret_main, store), "kernel-pa1: has a kernel, and regret is against the best fixed weights"),
+        (("stream", tmp_path / "new.svm"), "kernel-pa1: learns from a store only"),
+        (("regret", store), "kernel-pa1: has a kernel, and regret is against the best fixed weights"),
     ]:
         assert told in refusal(*arguments, "--learner", "kernel-pa1")
     refused("kernel-pa: learns two classes", fit, sparse_rows(X), np.arange(300) % 3, learner="kernel-pa")

@@ -13,9 +13,8 @@ from support.refused import refused
 from support.stream_cases import text_of
 from support.training_cases import make_store, random_rows
 
-from blocksvm.api.fit import fit
+from blocksvm import Matrix, fit
 from blocksvm.base.user_code import by_user
-from blocksvm.info import main as info
 from blocksvm.kernels import inlined
 from blocksvm.model.model_file import describe_model
 from blocksvm.online import LEARNERS, get_learner
@@ -23,11 +22,8 @@ from blocksvm.online.learner import NUMBERS, STEP, WEIGHTS, Learner, Rule, Setti
 from blocksvm.online.loops import LOSS_SUM, ROWS, SetTable
 from blocksvm.online.memory import layout
 from blocksvm.online.runner import Runner
-from blocksvm.sources.matrix import Matrix
 from blocksvm.store.descriptions import as_json
-from blocksvm.stream import main as stream
 from blocksvm.testing import check_learner
-from blocksvm.train import main as train_main
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
 
@@ -46,20 +42,20 @@ def test_settings_are_in_models_checkpoints_and_logs(tmp_path, name, options, ex
     X, y = random_rows(n=40, seed=3, dtype=np.float32)
     store, text = make_store(tmp_path, X, y), text_of(tmp_path, X, y)
     made = {}
-    for command, main, arguments in (
-        ("train", train_main, (store, "MODEL", "--solver", name, "--checkpoint", tmp_path / "c", "--log", "LOG")),
-        ("stream", stream, (text, "--learner", name, "--model", "MODEL", "--log", "LOG")),
+    for command, arguments in (
+        ("train", (store, "MODEL", "--solver", name, "--checkpoint", tmp_path / "c", "--log", "LOG")),
+        ("stream", (text, "--learner", name, "--model", "MODEL", "--log", "LOG")),
     ):
         names = {"MODEL": tmp_path / f"{command}.h5", "LOG": tmp_path / f"{command}.jsonl"}
         arguments = [names.get(one, one) for one in arguments]
-        succeeds(main, *arguments, *options)
+        succeeds(command, *arguments, *options)
         events = [json.loads(line) for line in names["LOG"].read_text().splitlines()]
         assert events[0]["event"] == "start"
-        made[command] = json.loads(succeeds(info, names["MODEL"], "--json").out)["method"]
+        made[command] = json.loads(succeeds("info", names["MODEL"], "--json").out)["method"]
         assert as_json(describe_model(names["MODEL"]).method) == made[command]
     assert made["train"] == made["stream"]
     assert expected.items() <= made["train"]["settings"].items()
-    succeeds(train_main, store, tmp_path / "again.h5", "--solver", name, *options, "--checkpoint", tmp_path / "c",
+    succeeds("train", store, tmp_path / "again.h5", "--solver", name, *options, "--checkpoint", tmp_path / "c",
         "--resume", "--max-outer", 2)  # fmt: skip
 
 
@@ -128,20 +124,18 @@ def test_a_learner_that_diverges_says_so_and_saves_nothing(tmp_path, refusal):
     X, y = random_rows(n=200, seed=4, dtype=np.float32)
     X = X * np.float32(100.0)
     store, text = make_store(tmp_path, X, y), text_of(tmp_path, X, y)
-    from blocksvm.regret import main as regret
-
     options = ("--loss", "squared", "--decay", "constant")
     model, figures = tmp_path / "m.h5", tmp_path / "r.json"
     for main, arguments in (
-        (train_main, (store, model, "--solver", "ogd", *options, "--max-outer", 5)),
-        (stream, (text, "--learner", "ogd", *options, "--model", model)),
-        (regret, (store, "--learner", "ogd", *options, "--json", figures)),
+        ("train", (store, model, "--solver", "ogd", *options, "--max-outer", 5)),
+        ("stream", (text, "--learner", "ogd", *options, "--model", model)),
+        ("regret", (store, "--learner", "ogd", *options, "--json", figures)),
     ):
         last = refusal(main, *arguments)
         assert "ogd: its weights overflowed" in last and "lower --step, or scale the rows" in last
         assert not model.exists() and not figures.exists()
     for bad in (("--bias", "nan"), ("--bias", "inf"), ("--step", "1e308"), ("--step", "nan")):
-        for main, arguments in ((train_main, (store, model, "--solver", "ogd")), (stream, (text, "--learner", "ogd"))):
+        for main, arguments in (("train", (store, model, "--solver", "ogd")), ("stream", (text, "--learner", "ogd"))):
             assert bad[0] in refusal(main, *arguments, *bad)
 
 

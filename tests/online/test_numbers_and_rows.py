@@ -15,16 +15,10 @@ from support.refused import refused
 from support.stream_cases import learned, text_of, weights_by_id
 from support.training_cases import make_store, svmlight, train
 
-from blocksvm.api.fit import fit
-from blocksvm.info import main as info
-from blocksvm.model.model_file import load_model
+from blocksvm import Matrix, fit, load_model
 from blocksvm.online import LEARNERS, get_learner
 from blocksvm.online.loops import LOSS_SUM, SQUARED_ERRORS
-from blocksvm.predict import main as predict
-from blocksvm.sources.matrix import Matrix
-from blocksvm.stream import main as stream_main
 from blocksvm.streaming.stream_saving import save_stream
-from blocksvm.train import main as train_main
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
 
@@ -116,24 +110,24 @@ def test_from_text_to_predictions(tmp_path, succeeds):
     store = make_store(tmp_path, X[:200], y[:200])
     (tmp_path / "new.svm").write_text(svmlight(X[200:], y[200:]))
     model, log = tmp_path / "m.h5", tmp_path / "t.jsonl"
-    _, out, err = succeeds(train_main, store, model, "--learner", "pa1", "--targets", "numbers", "--epsilon", "0.01",
+    _, out, err = succeeds("train", store, model, "--learner", "pa1", "--targets", "numbers", "--epsilon", "0.01",
         "--max-outer", "20", "--average", "--valid", store, "--log", log)  # fmt: skip
     assert "root mean squared error on the training rows" in out
     assert "rmse" in err and "mistakes" not in err
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert events[0]["learner_settings"]["targets"] == "numbers"
     assert [event for event in events if event["event"] == "outer"][-1]["squared_errors"] > 0.0
-    _, out, err = succeeds(predict, model, tmp_path / "new.svm", "--scores")
+    _, out, err = succeeds("predict", model, tmp_path / "new.svm", "--scores")
     z = np.array(out.split(), dtype=float)
     assert np.sqrt(np.square(z - y[200:]).mean()) < 0.2 * y.std()
     assert "root mean squared error" in err
     shifted = scipy.sparse.hstack([scipy.sparse.csr_matrix((100, 1)), X[200:]]).tocsr()
     np.testing.assert_allclose(load_model(model).predict(shifted), z, rtol=1e-5, atol=1e-6)
-    assert "targets numbers" in succeeds(info, model).out
-    _, out, err = succeeds(stream_main, tmp_path / "new.svm", "--learner", "pa1", "--targets", "numbers", "--model",
+    assert "targets numbers" in succeeds("info", model).out
+    _, out, err = succeeds("stream", tmp_path / "new.svm", "--learner", "pa1", "--targets", "numbers", "--model",
         tmp_path / "s.h5")  # fmt: skip
-    assert "rmse" in out and "rmse" in err and "rmse" in succeeds(info, tmp_path / "s.h5").out
-    succeeds(stream_main, tmp_path / "new.svm", "--from", tmp_path / "s.h5", "--model", tmp_path / "s2.h5")
+    assert "rmse" in out and "rmse" in err and "rmse" in succeeds("info", tmp_path / "s.h5").out
+    succeeds("stream", tmp_path / "new.svm", "--from", tmp_path / "s.h5", "--model", tmp_path / "s2.h5")
 
 
 def test_labels_that_do_not_fit_are_said(tmp_path, refusal):
@@ -150,7 +144,7 @@ def test_labels_that_do_not_fit_are_said(tmp_path, refusal):
         refused(told, fit, X, labels, learner=learner, **{"targets": "numbers"} | options)
     text, of_classes, some = (tmp_path / name for name in ("rows.svm", "classes.svm", "some.vw"))
     text.write_text("1.5 1:1\n2 2:1\n")
-    told = refusal(stream_main, text, "--learner", "pa", "--targets", "numbers", "--labels", "1,2")
+    told = refusal("stream", text, "--learner", "pa", "--targets", "numbers", "--labels", "1,2")
     assert "--labels: --targets numbers has no classes" in told
     # a model of classes is no beginning for numbers, nor the reverse
     of_classes.write_text("1 1:1\n-1 2:1\n")
@@ -344,18 +338,18 @@ def test_from_text_to_a_radius(tmp_path, succeeds, refusal):
     (tmp_path / "new.svm").write_text(svmlight(X, np.arange(200) % 2))
     model, log = tmp_path / "m.h5", tmp_path / "t.jsonl"
     options = ("--learner", "pa1", "-C", "0.1", "--targets", "none", "--epsilon", "6", "--learn-radius")
-    _, out, err = succeeds(train_main, store, model, *options, "--log", log)
+    _, out, err = succeeds("train", store, model, *options, "--log", log)
     assert "radius " in out
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert events[0]["learner_settings"]["learn_radius"] is True
     for given_ in (tmp_path / "new.svm", store):
-        told = refusal(predict, model, given_)
+        told = refusal("predict", model, given_)
         assert f"{model}: has learned rows without labels, and predicts none" in told
-    out = succeeds(info, model).out
+    out = succeeds("info", model).out
     assert "it learned rows" in out
     assert f"{load_model(model).meta.radius:.6g}" in out
     (tmp_path / "bare.vw").write_text("| a:1 b:2\n| b:1\n1 | a:1\n")
-    out = succeeds(stream_main, tmp_path / "bare.vw", "--learner", "pa", "--targets", "none", "--epsilon", "0.5",
+    out = succeeds("stream", tmp_path / "bare.vw", "--learner", "pa", "--targets", "none", "--epsilon", "0.5",
         "--model", tmp_path / "s.h5", "--predictions", "-", "--scores").out  # fmt: skip
     assert np.array(out.split(), float)[0] == pytest.approx(np.sqrt(5.0), rel=1e-6)
     assert len(out.split()) == 3
@@ -373,7 +367,7 @@ def test_from_text_to_a_radius(tmp_path, succeeds, refusal):
         (f"{own} --query 1", "--query: is for classes"),
         (f"{own} --prior {model}", "--prior: pa1 does not accept"),
     ):
-        for main, files in ((stream_main, [tmp_path / "new.svm"]), (train_main, [store, tmp_path / "x.h5"])):
+        for main, files in (("stream", [tmp_path / "new.svm"]), ("train", [store, tmp_path / "x.h5"])):
             assert said in refusal(main, *files, "--learner", *options.split())
     assert not (tmp_path / "x.h5").exists()
     asked = {"learner": "pa1", "targets": "none", "epsilon": 1.0, "class_weight": "balanced"}

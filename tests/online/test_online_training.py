@@ -14,16 +14,9 @@ from support.refused import refused
 from support.stream_cases import learned, text_of, weights_by_id
 from support.training_cases import assert_resumed, make_store, random_rows, train
 
-from blocksvm.api.fit import fit
-from blocksvm.info import main as info
+from blocksvm import Matrix, fit, load_model, open_store
 from blocksvm.model.decision_values import area_under_curve
-from blocksvm.model.model_file import load_model
-from blocksvm.predict import main as predict
-from blocksvm.sources.matrix import Matrix
-from blocksvm.store.reader import open_store
-from blocksvm.stream import main as stream_main
 from blocksvm.streaming.stream_saving import save_stream
-from blocksvm.train import main as train_main
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
 
@@ -68,7 +61,7 @@ def test_more_classes_from_store_to_prediction(tmp_path, name, rule, succeeds):
     store = make_store(tmp_path, X, y, dtype="float64", keep_order=True)
     model, out = tmp_path / "m.h5", tmp_path / "p.txt"
     options = ["--solver", name, "--order", "stored", "--multiclass", rule, "--bias", "1"]
-    succeeds(train_main, store, model, *options)
+    succeeds("train", store, model, *options)
     k, d = 4, X.shape[1]
     wide = np.hstack([X.toarray(), np.ones((len(y), 1))])
     labels = np.unique(y)
@@ -82,15 +75,15 @@ def test_more_classes_from_store_to_prediction(tmp_path, name, rule, succeeds):
     expected = labels[[dense.predict(x) for x in wide]]
     text = tmp_path / "rows.svm"
     for source in (text, store):
-        told = succeeds(predict, model, source, out, "--overwrite").out
+        told = succeeds("predict", model, source, out, "--overwrite").out
         assert [float(line) for line in out.read_text().split()] == expected.tolist()
         assert f"accuracy {np.mean(expected == y):.6f}" in told
-        succeeds(predict, model, source, out, "--overwrite", "--scores")
+        succeeds("predict", model, source, out, "--overwrite", "--scores")
         values = np.array([line.split() for line in out.read_text().splitlines()], float)
         np.testing.assert_allclose(values, [dense.W @ x for x in wide], rtol=1e-9, atol=1e-9)
     columns = scipy.sparse.hstack([scipy.sparse.csr_matrix((len(y), 1)), X]).tocsr()
     assert loaded.predict(columns).tolist() == expected.tolist()
-    told = succeeds(info, model).out
+    told = succeeds("info", model).out
     assert "-3, 0.5, 7, 40" in told
     assert name in told
 
@@ -236,7 +229,7 @@ def test_a_perceptron_stops_when_it_makes_no_mistake_and_says_what_that_shows(tm
     y = np.where(X @ np.ones(5) > 0, 1.0, -1.0)
     X += 0.3 * y[:, None]
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y)
-    out = succeeds(train_main, store, tmp_path / "m.h5", "--solver", "perceptron", "--max-outer", 500, "--log",
+    out = succeeds("train", store, tmp_path / "m.h5", "--solver", "perceptron", "--max-outer", 500, "--log",
         tmp_path / "t.jsonl").out  # fmt: skip
     assert "the last epoch made no mistake: the rows are linearly separable, by these weights" in out
     events = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
@@ -244,7 +237,7 @@ def test_a_perceptron_stops_when_it_makes_no_mistake_and_says_what_that_shows(tm
     assert events[-1]["accuracy"] == 1.0
     y[:3] *= -1
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, name="noisy")
-    out = succeeds(train_main, store, tmp_path / "n.h5", "--solver", "perceptron", "--max-outer", 4).out
+    out = succeeds("train", store, tmp_path / "n.h5", "--solver", "perceptron", "--max-outer", 4).out
     assert "every epoch made mistakes, " in out and "this does not show whether the rows are separable" in out
 
 
@@ -312,7 +305,7 @@ def test_balanced_classes_and_who_takes_no_weights(tmp_path, succeeds, refusal):
     )
     refused("class_weight: cw-var does not support class weights", fit, X, y, learner="cw-var", class_weight="balanced")
     store = make_store(tmp_path, *random_rows())
-    succeeds(train_main, store, tmp_path / "m.h5", "--learner", "pa1", "--class-weight", "balanced", "--quiet")
+    succeeds("train", store, tmp_path / "m.h5", "--learner", "pa1", "--class-weight", "balanced", "--quiet")
     assert "was learned with --class-weight balanced, which a stream does not take" in refusal(
-        stream_main, tmp_path / "rows.svm", "--from", tmp_path / "m.h5", "--quiet"
+        "stream", tmp_path / "rows.svm", "--from", tmp_path / "m.h5", "--quiet"
     )

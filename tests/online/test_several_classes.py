@@ -16,9 +16,8 @@ from support.refused import refused
 from support.stream_cases import SMALL_PIECES, learned
 from support.training_cases import assert_resumed, make_store, svmlight, text_of_sets, train
 
-from blocksvm.api.fit import fit
+from blocksvm import Matrix, fit, open_store
 from blocksvm.base.labels import Labels
-from blocksvm.info import main as info_main
 from blocksvm.model.decision_values import Predictions, misordered
 from blocksvm.model.measures import SetMeasures
 from blocksvm.model.model_file import describe_model, load_model
@@ -27,11 +26,6 @@ from blocksvm.online import loops
 from blocksvm.online.costs import COSTS as SETTING
 from blocksvm.online.loops import SetTable
 from blocksvm.online.rules.mira import SCALAR
-from blocksvm.predict import main as predict_main
-from blocksvm.sources.matrix import Matrix
-from blocksvm.store.reader import open_store
-from blocksvm.stream import main as stream_main
-from blocksvm.train import main as train_main
 
 N, D, K, C = 150, 12, 4, 0.3
 PLAIN = pytest.mark.usefixtures("plain_loops")
@@ -129,29 +123,29 @@ def test_commands_learn_with_costs_and_show_them(folder, tmp_path, succeeds, ref
     W, _, scores = plainly("pa1", X, y, partial(costing, max_loss=True))
     cost, mistakes = COSTS[y, scores.argmax(axis=1)].sum(), (scores.argmax(axis=1) != y).sum()
     own = ("--learner", "pa1", "-C", C, "--costs", folder / "costs.txt", "--cost-rule", "max-loss")
-    err = succeeds(train_main, store, tmp_path / "m.h5", *own, "--order", "stored", "--log", tmp_path / "t").err
+    err = succeeds("train", store, tmp_path / "m.h5", *own, "--order", "stored", "--log", tmp_path / "t").err
     assert "cost" in err
     agree(by_id(tmp_path / "m.h5")[1], W)
     events = [json.loads(line) for line in (tmp_path / "t").read_text().split("\n")[:-1]]
     assert events[0]["costs"] == COSTS.tolist()
     last = [event for event in events if event["event"] == "outer"][-1]
     assert last["cumulative_cost"] == pytest.approx(cost, rel=1e-12)
-    assert "C 0.3, cost_rule max-loss, costs of 4 labels" in succeeds(info_main, tmp_path / "m.h5").out
+    assert "C 0.3, cost_rule max-loss, costs of 4 labels" in succeeds("info", tmp_path / "m.h5").out
     labels = ("--labels", "1,2,3,4", "--model", tmp_path / "s.h5")
-    out = succeeds(stream_main, text, *own, *labels).out
+    out = succeeds("stream", text, *own, *labels).out
     assert f"mistakes {mistakes / N:.4%}, average cost {cost / N:.6f}" in out
     assert describe_model(tmp_path / "s.h5").method == describe_model(tmp_path / "m.h5").method
-    succeeds(stream_main, text, "--from", tmp_path / "s.h5")
+    succeeds("stream", text, "--from", tmp_path / "s.h5")
     predictions = tmp_path / "p.txt"
-    out = succeeds(predict_main, tmp_path / "m.h5", text, predictions, "--json", "-").out
+    out = succeeds("predict", tmp_path / "m.h5", text, predictions, "--json", "-").out
     mean_cost = COSTS[y, np.loadtxt(predictions, dtype=int) - 1].mean()
     assert mean_cost == pytest.approx(COSTS[y, np.argmax(X @ W.T, axis=1)].mean(), rel=1e-12)
     assert json.loads(out)["mean_cost"] == pytest.approx(mean_cost, rel=1e-12)
-    out = succeeds(predict_main, tmp_path / "m.h5", text, predictions, "--overwrite").out
+    out = succeeds("predict", tmp_path / "m.h5", text, predictions, "--overwrite").out
     assert f"mean cost {mean_cost:.6f}" in out
     np.save(folder / "few.npy", 1.0 - np.eye(3))
     wrong = (*own[:4], "--costs", folder / "few.npy")
-    for arguments in ((train_main, store, tmp_path / "n.h5", *wrong), (stream_main, text, *wrong, *labels[:2])):
+    for arguments in (("train", store, tmp_path / "n.h5", *wrong), ("stream", text, *wrong, *labels[:2])):
         assert "--costs: has 3 rows, where the rows have 4 labels" in refusal(*arguments)
 
 
@@ -198,7 +192,7 @@ def test_from_text_to_rankings(store, tmp_path, succeeds):
     W, losses, _ = plainly("pa1", X, sets, ranked)
     arguments = (store, tmp_path / "m.h5", "--learner", "pa1", "-C", C, "--order", "stored", "--valid", store,
                  "--log", tmp_path / "t.jsonl")  # fmt: skip
-    succeeds(train_main, *arguments)
+    succeeds("train", *arguments)
     model, found = by_id(tmp_path / "m.h5")
     assert (model.labels, model.multilabel, model.ranks) == (LABELS, True, True)
     agree(found, W)
@@ -206,12 +200,12 @@ def test_from_text_to_rankings(store, tmp_path, succeeds):
     member = np.array([np.isin(np.arange(K), own) for own in sets])
     expected = [(10.0 * c,) for c in scores.argmax(axis=1)]
     assert list(model.predict(X)) == expected
-    _, out, err = succeeds(predict_main, tmp_path / "m.h5", store)
+    _, out, err = succeeds("predict", tmp_path / "m.h5", store)
     assert [tuple(map(float, line.split(","))) for line in out.split()] == expected
     perfect = np.mean([not own.any() or own.all() or s[own].min() > s[~own].max()
                        for s, own in zip(scores, member, strict=True)])  # fmt: skip
     assert f"perfect rankings {perfect:.6f}" in err
-    assert "sets of 0, 10, 20, 30" in succeeds(info_main, tmp_path / "m.h5").out
+    assert "sets of 0, 10, 20, 30" in succeeds("info", tmp_path / "m.h5").out
     events = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().split("\n")[:-1]]
     last = [event for event in events if event["event"] == "outer"][-1]
     assert (last["mistakes"], last["rows"]) == ((losses >= 1.0).sum(), N)
@@ -271,7 +265,7 @@ def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, succeeds,
     path = store.with_suffix(".svm")
     own = (path, "--format", "multilabel", "--learner", "pa1", "-C", C)
     more = ("--model", tmp_path / "m.h5", "--predictions", tmp_path / "p", "--scores", "--log", tmp_path / "t")
-    out = succeeds(stream_main, *own, "--targets", "sets", "--labels", "0,10,20,30", *more).out
+    out = succeeds("stream", *own, "--targets", "sets", "--labels", "0,10,20,30", *more).out
     W, losses, scores = plainly("pa1", X, sets, ranked)
     assert f"average loss {losses.mean():.6f}, mistakes {np.mean(losses >= 1.0):.4%}" in out
     model, found = by_id(tmp_path / "m.h5")
@@ -280,13 +274,13 @@ def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, succeeds,
     np.testing.assert_allclose(np.loadtxt(tmp_path / "p"), scores, rtol=1e-6, atol=1e-9)
     # and it is gone on with, by another stream and by training
     again = ("--from", tmp_path / "m.h5", "--model", tmp_path / "n.h5", "--format", "multilabel")
-    succeeds(stream_main, path, *again)
+    succeeds("stream", path, *again)
     with open_store(store) as source:
         fit(source, start_from=tmp_path / "m.h5", order="stored").save(tmp_path / "t.h5")
     agree(by_id(tmp_path / "n.h5")[1], by_id(tmp_path / "t.h5")[1], 1e-12)
-    told = refusal(stream_main, *own, "--labels", "0,10,20,30")
+    told = refusal("stream", *own, "--labels", "0,10,20,30")
     assert "not one of 0 and 10 and 20 and 30; name the labels with --labels, or its sets with --targets sets" in told
-    told = refusal(stream_main, *own, "--targets", "sets")
+    told = refusal("stream", *own, "--targets", "sets")
     assert "name the labels that sets may hold with --labels" in told
 
 
@@ -400,7 +394,7 @@ def test_mira_from_python_and_from_a_stream(tmp_path, succeeds):
     assert blocks[0].same(blocks[2])
     text, model = tmp_path / "rows.svm", tmp_path / "m"
     text.write_text(svmlight(X, y, first_id=0))
-    out = succeeds(stream_main, text, "--learner", "mira", "--labels", "0,1,2,3", "--model", model).out
+    out = succeeds("stream", text, "--learner", "mira", "--labels", "0,1,2,3", "--model", model).out
     assert f"mistakes {mistakes / 150:.4%}" in out
     agree(by_id(model)[1], W)
     # two classes are two opposite prototypes

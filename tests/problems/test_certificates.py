@@ -14,15 +14,8 @@ from sklearn.svm import SVC
 from support.refused import refused
 from support.training_cases import make_store, random_rows, train
 
-from blocksvm.api.fit import fit
-from blocksvm.info import main as info_main
+from blocksvm import Matrix, fit, load_model, open_store
 from blocksvm.losses import LOSSES, get_loss
-from blocksvm.model.model_file import load_model
-from blocksvm.predict import main as predict_main
-from blocksvm.sources.matrix import Matrix
-from blocksvm.store.reader import open_store
-from blocksvm.stream import main as stream_main
-from blocksvm.train import main as train_main
 
 liblinear = pytest.importorskip("liblinear.liblinearutil")
 CERTIFIED = [name for name in LOSSES if get_loss(name).has("conjugate")]
@@ -160,11 +153,11 @@ def test_the_command(tmp_path, succeeds):
     X, y, _ = rows_for("hinge")
     store, model = make_store(tmp_path, X, y, chunk_nonzeros=40), tmp_path / "m.h5"
     options = (store, model, "--bias", "free", "--tol", "1e-6", "--memory", "1MB", "--quiet", "--overwrite")
-    assert "certified relative gap" in succeeds(train_main, *options).out
+    assert "certified relative gap" in succeeds("train", *options).out
     meta = load_model(model).meta
     assert meta.settings["bias"] == "free"
     assert max(meta.certificate.alpha_factors) == 1.0
-    assert "free: not regularised" in succeeds(info_main, model).out
+    assert "free: not regularised" in succeeds("info", model).out
 
 
 @pytest.mark.parametrize("loss", REAL)
@@ -188,7 +181,7 @@ def test_from_text_to_predictions(tmp_path, succeeds):
     test = make_store(tmp_path, X[90:], y[90:], name="test", chunk_nonzeros=16)
     options = ("--loss", "epsilon-insensitive", "--epsilon", "0.05", "--bias", "1", "--tol", "1e-3", "--valid", test)
     trace, model = tmp_path / "t.jsonl", tmp_path / "m.h5"
-    out = succeeds(train_main, store, model, *options, "--log", trace).out
+    out = succeeds("train", store, model, *options, "--log", trace).out
     assert "root mean squared error on the training rows" in out
     events = [json.loads(line) for line in trace.read_text().splitlines()]
     loaded = load_model(model)
@@ -201,13 +194,13 @@ def test_from_text_to_predictions(tmp_path, succeeds):
     assert last["valid_rmse"] == pytest.approx(rmse, rel=1e-6)
     assert last["valid_accuracy"] is None
     for source in (test, tmp_path / "test.svm"):
-        out = succeeds(predict_main, model, source, tmp_path / "p.txt", "--overwrite").out
+        out = succeeds("predict", model, source, tmp_path / "p.txt", "--overwrite").out
         np.testing.assert_allclose(np.loadtxt(tmp_path / "p.txt"), expected, rtol=1e-5)
         errors = expected - y[90:]
         told = re.search(r"squared error (\S+), mean absolute error (\S+), R2 (\S+) \(30 rows\)", out).groups()
         r2 = 1.0 - np.sum(errors**2) / np.sum((y[90:] - y[90:].mean()) ** 2)
         assert [float(x) for x in told] == pytest.approx([rmse, np.mean(np.abs(errors)), r2], abs=2e-6)
-    assert "none: its targets are real numbers" in succeeds(info_main, model).out
+    assert "none: its targets are real numbers" in succeeds("info", model).out
 
 
 def test_more_targets_than_classes_can_be(tmp_path):
@@ -223,7 +216,7 @@ def test_targets_too_large_for_double_precision(tmp_path, refusal):
     """One sentence, whatever the loss, and no warning of numpy's."""
     store = make_store(tmp_path, "1e300 1:1\n-1e300 2:1\n")
     for loss in REAL:
-        told = refusal(train_main, store, tmp_path / "m.h5", "--loss", loss, "--quiet")
+        told = refusal("train", store, tmp_path / "m.h5", "--loss", loss, "--quiet")
         assert "the sums are not finite numbers" in told
         assert not (tmp_path / "m.h5").exists()
 
@@ -242,5 +235,5 @@ def test_what_cannot_be_is_refused(tmp_path, refusal):
         refused(what, fit, X, labels, **options)
     (tmp_path / "t.svm").write_text("1 1:1\n-1 2:1\n")
     for options in (("--learner", "pa1", "--prior", first), ("--from", first)):
-        told = refusal(stream_main, tmp_path / "t.svm", *options, "--quiet")
+        told = refusal("stream", tmp_path / "t.svm", *options, "--quiet")
         assert "has real targets" in told or "no online learner" in told or "no such learner" in told

@@ -14,16 +14,11 @@ from support.class_cases import CHUNKS, D, K, N, classes
 from support.refused import refused
 from support.training_cases import looped, make_pass, make_store, train
 
-from blocksvm.api.fit import fit
-from blocksvm.info import main as info_main
-from blocksvm.model.model_file import load_model
-from blocksvm.predict import main as predict_main
+from blocksvm import Matrix, fit, load_model
 from blocksvm.problems.crammer_singer_kernels import best_row, row_state
 from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import Task, Visit
-from blocksvm.sources.matrix import Matrix
-from blocksvm.train import main as train_main
 from blocksvm.training.loop import Watch
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
@@ -194,16 +189,16 @@ def test_from_the_store_to_predictions(rows, tmp_path, succeeds):
     X, y = rows
     store = make_store(tmp_path, X, y, chunk_nonzeros=64, dtype="float64")
     trace = tmp_path / "t.jsonl"
-    err = succeeds(train_main, store, tmp_path / "m.h5", "--tol", "1e-4", "--log", trace).err
+    err = succeeds("train", store, tmp_path / "m.h5", "--tol", "1e-4", "--log", trace).err
     assert load_model(tmp_path / "m.h5").labels == (0.0, 1.0, 2.0, 3.0)
     assert "4 classes, each against the others" in err
     outers = [json.loads(line) for line in trace.read_text().splitlines()]
     assert outers[-2]["classes_done"] == 4
     assert len(outers[-1]["by_class"]["rel_gap"]) == 4
-    _, out, err = succeeds(predict_main, tmp_path / "m.h5", tmp_path / "rows.svm")
+    _, out, err = succeeds("predict", tmp_path / "m.h5", tmp_path / "rows.svm")
     right = np.mean(np.array(out.split(), dtype=float) == y)
     assert f"accuracy {right:.6f}" in err
-    assert "of 4 problems, the largest relative gap" in succeeds(info_main, tmp_path / "m.h5").out
+    assert "of 4 problems, the largest relative gap" in succeeds("info", tmp_path / "m.h5").out
     names = np.array(["pear", "apple", "fig", "kiwi"])
     in_python = fit(X, names[y], tol=1e-4).model
     assert in_python.labels == ("apple", "fig", "kiwi", "pear")

@@ -16,17 +16,11 @@ from support.kernel_cases import plain_kernel, rows_of_a_ball
 from support.refused import refused
 from support.training_cases import looped, make_store, opened
 
-from blocksvm.api.fit import fit
-from blocksvm.info import main as info_main
+from blocksvm import Matrix, fit, load_model, open_store
 from blocksvm.kernels.kernel_machine_loops import columns_of
 from blocksvm.kernels.rows import Entries
-from blocksvm.model.model_file import load_model
-from blocksvm.predict import main as predict_main
 from blocksvm.problems.expansion import Expansion, function_of
 from blocksvm.problems.kernel_problem import best_bias
-from blocksvm.sources.matrix import Matrix
-from blocksvm.store.reader import open_store
-from blocksvm.train import main as train_main
 
 FUNCTIONS = [{"kernel": "linear"}, {"kernel": "polynomial", "gamma": 0.4, "coef0": 1.0, "degree": 2},
              {"kernel": "polynomial", "gamma": 0.3, "coef0": 0.5, "degree": 3},
@@ -200,11 +194,11 @@ def test_a_model_predicts_from_text_from_a_store_and_from_python(tmp_path, succe
         make_store(tmp_path, sparse.csr_matrix(rows_), labels, name, dtype="float64", bits=bits)
     store = tmp_path / "train.h5"
     options = ("--solver", "kernel", "--gamma", "0.2", "--bias", "free", "--tol", "1e-6")
-    _, out, err = succeeds(train_main, store, model, *options)
+    _, out, err = succeeds("train", store, model, *options)
     assert "support vectors" in out + err
     found = []
     for text in ("new.svm", "new.h5"):
-        out = succeeds(predict_main, model, tmp_path / text, "--scores", "--quiet").out
+        out = succeeds("predict", model, tmp_path / text, "--scores", "--quiet").out
         found.append(np.array(out.split(), float))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-12)
     twice = sparse.csr_matrix(([1.0, 1.0, 2.0], [3, 3, 3], [0, 2, 3]), shape=(2, 14))
@@ -215,8 +209,8 @@ def test_a_model_predicts_from_text_from_a_store_and_from_python(tmp_path, succe
     loaded = load_model(model)
     np.testing.assert_allclose(loaded.decision_function(ids), found[0], rtol=1e-9, atol=1e-12)
     assert "rbf kernel" in repr(loaded)
-    succeeds(info_main, model, "--verify")
-    assert json.loads(succeeds(info_main, model, "--json").out)["kernel"]["name"] == "rbf"
+    succeeds("info", model, "--verify")
+    assert json.loads(succeeds("info", model, "--json").out)["kernel"]["name"] == "rbf"
 
 
 def test_bad_settings_are_named(tmp_path, refusal):
@@ -236,7 +230,7 @@ def test_bad_settings_are_named(tmp_path, refusal):
         (("--matrix-rows", "30", "--memory", "20kB"), "is too small"),
         (("--calibrate", "platt"), "is for dual-cd"),
     ):
-        assert sentence in refusal(train_main, store, tmp_path / "m.h5", "--solver", "kernel", *options)
+        assert sentence in refusal("train", store, tmp_path / "m.h5", "--solver", "kernel", *options)
     steep = {"kernel": "polynomial", "degree": 20, "gamma": 1.0}
     refused("beyond what double precision can solve", fit, 1e9 * X, y, solver="kernel", **steep)
     refused("has 3 labels", fit, sparse.csr_matrix(X), np.arange(40.0) % 3, solver="kernel")

@@ -10,15 +10,13 @@ from scipy import sparse
 from support.refused import refused
 from support.training_cases import asked, assert_resumed, looped, make_store, opened, random_rows, stop_after, train
 
-from blocksvm.api.fit import fit
+from blocksvm import Matrix, fit
 from blocksvm.base.user_code import by_user
 from blocksvm.kernels.rows import Entries
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.solvers.newton import hot_features, newton_step
 from blocksvm.solvers.newton_kernels import PANEL, add_gram, half_curvature
-from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import first_chunk
-from blocksvm.train import main as train_main
 
 SMOOTH = ("squared-hinge", "logistic", "squared", "squared-epsilon-insensitive", "huber")
 OUTSIDE = "support.smooth_hinge:SMOOTH_HINGE"
@@ -208,7 +206,7 @@ REFUSED = [
 @pytest.mark.parametrize(("loss", "options", "sentence"), REFUSED)
 def test_what_it_cannot_do_is_refused(stores, tmp_path, refusal, loss, options, sentence):
     arguments = (stores[2], tmp_path / "m.h5", "--solver", "newton", "--loss", loss, *options.split())
-    assert sentence in refusal(train_main, *arguments)
+    assert sentence in refusal("train", *arguments)
 
 
 def test_what_does_not_fit_is_refused(stores, tmp_path):

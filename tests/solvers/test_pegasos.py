@@ -8,8 +8,7 @@ import reference
 import reference_losses
 from support.training_cases import looped, opened, random_rows
 
-from blocksvm.api.fit import fit
-from blocksvm.sources.matrix import Matrix
+from blocksvm import Matrix, fit
 
 REAL = ("epsilon-insensitive", "squared-epsilon-insensitive")
 LOSSES = ("hinge", "squared-hinge", "logistic", *REAL)

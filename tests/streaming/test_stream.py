@@ -17,11 +17,8 @@ from support.refused import refused
 from support.stream_cases import SMALL_PIECES, growing_rows, learned, single, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, svmlight, train
 
-from blocksvm.info import main as info
 from blocksvm.model.model_file import load_model
-from blocksvm.predict import main as predict
 from blocksvm.store.reader import Store
-from blocksvm.stream import main
 from blocksvm.streaming.stream_pass import PREDICTED_AT_ONCE, StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
 
@@ -70,16 +67,16 @@ def test_bad_lines_are_errors_or_are_counted_shown_and_skipped(tmp_path, succeed
     mixed = [bad.get(k, line) for k, line in enumerate(lines)]
     text = tmp_path / "mixed.svm"
     text.write_text("\n".join(mixed))
-    told = refusal(main, text, "--learner", "pa1", "--model", tmp_path / "m.h5")
+    told = refusal("stream", text, "--learner", "pa1", "--model", tmp_path / "m.h5")
     assert told.startswith(f"blocksvm stream: error: {text}:1: 'what' is not a number")
     assert not (tmp_path / "m.h5").exists()
-    _, out, err = succeeds(main, text, "--learner", "pa1", "--skip-bad", "--model", tmp_path / "m.h5")
+    _, out, err = succeeds("stream", text, "--learner", "pa1", "--skip-bad", "--model", tmp_path / "m.h5")
     assert "lines skipped: 5" in out
     for number in bad:
         assert f"skipped: {text}:{number + 1}: " in err
     good = tmp_path / "good.svm"
     good.write_text("\n".join(line for k, line in enumerate(lines) if k not in bad))
-    succeeds(main, good, "--learner", "pa1", "--model", tmp_path / "g.h5")
+    succeeds("stream", good, "--learner", "pa1", "--model", tmp_path / "g.h5")
     assert np.array_equal(*(weights_by_id(tmp_path / name, 11)[0] for name in ("m.h5", "g.h5")))
 
 
@@ -115,16 +112,16 @@ def test_the_command_writes_progress_model_and_log(tmp_path, succeeds, refusal):
     text = text_of(tmp_path, X, y)
     model, log = tmp_path / "m.h5", tmp_path / "t.jsonl"
     options = ["--learner", "pa1", "-C", "0.2", "--query", "0.5", "--model", model, "--log", log, "--save-every", 30]
-    _, out, err = succeeds(main, text, *options)
+    _, out, err = succeeds("stream", text, *options)
     assert "100 rows in" in out and "labels asked for:" in out and "average" in err
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert events[0]["event"] == "start"
     assert [e["rows"] for e in events if e["event"] == "progress"] == [1, 2, 4, 8, 16, 32, 64]
     assert (events[-1]["event"], events[-1]["rows"]) == ("end", 100)
     assert load_model(model).meta.progress.rows == 100
-    assert "a stream of 100 rows: average loss" in succeeds(info, model).out
-    refusal(main, text, *options)  # the outputs exist
-    assert succeeds(main, text, *options, "--overwrite", "--quiet").err == ""
+    assert "a stream of 100 rows: average loss" in succeeds("info", model).out
+    refusal("stream", text, *options)  # the outputs exist
+    assert succeeds("stream", text, *options, "--overwrite", "--quiet").err == ""
 
 
 @pytest.mark.parametrize(
@@ -152,7 +149,7 @@ def test_the_command_writes_progress_model_and_log(tmp_path, succeeds, refusal):
 def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, monkeypatch, options, told, refusal):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n")
-    assert told in refusal(main, "rows.svm", *options.split())
+    assert told in refusal("stream", "rows.svm", *options.split())
     assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
     assert (tmp_path / "rows.svm").read_text() == "1 1:1\n-1 2:1\n"
 
@@ -292,7 +289,7 @@ def test_the_command_shows_one_table(tmp_path, succeeds):
     text = text_of(tmp_path, *random_rows(n=100, d=10, seed=3))
     log, model = tmp_path / "l.jsonl", tmp_path / "m.h5"
     arguments = (text, "--learner", "pa1,ogd", "-C", 0.5, "--step", 0.1, "--log", log, "--model", model)
-    _, out, err = succeeds(main, *arguments, "--save-every", 30)
+    _, out, err = succeeds("stream", *arguments, "--save-every", 30)
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert events[0]["learners"]["pa1"]["C"] == 0.5
     assert events[0]["learners"]["ogd"]["step"] == 0.1
@@ -302,12 +299,12 @@ def test_the_command_shows_one_table(tmp_path, succeeds):
     assert lines[at + 8].split() == ["100", *(f"{told['mistakes'] / 100:.3%}" for told in last.values())]
     best = min(last, key=lambda name: last[name]["mistakes"])
     assert f"{best} leads, average loss" in out
-    assert "of all 200 rows" in succeeds(main, text, "--from", model, "--model", model, "--overwrite").out
+    assert "of all 200 rows" in succeeds("stream", text, "--from", model, "--model", model, "--overwrite").out
 
 
 def test_the_default_needs_no_name(tmp_path, succeeds):
     text = text_of(tmp_path, *random_rows(n=50, d=10, seed=5))
-    _, out, err = succeeds(main, text, "--predictions", "-")
+    _, out, err = succeeds("stream", text, "--predictions", "-")
     assert ": auto; a table of ids that grows" in err
     assert len(out.splitlines()) == 50
 
@@ -325,15 +322,15 @@ def test_predictions_are_those_made_before_each_row(tmp_path, succeeds, rule):
     text = text_of(tmp_path, X, labels[codes if rule else (codes + 1) // 2])
     named = ("--labels", "2,5,7", "--multiclass", rule) if rule else ()
     given = (text, "--learner", "pa1", "-C", "0.1", *named, "--predictions")
-    out = succeeds(main, *given, tmp_path / "s.txt", "--scores").out
+    out = succeeds("stream", *given, tmp_path / "s.txt", "--scores").out
     assert f"300 predictions in {tmp_path / 's.txt'}" in out
     values = np.loadtxt(tmp_path / "s.txt")
     np.testing.assert_allclose(values, np.squeeze(scores), rtol=1e-6, atol=1e-7 if rule else 1e-9)
-    succeeds(main, *given, tmp_path / "l.txt")
+    succeeds("stream", *given, tmp_path / "l.txt")
     places = values.argmax(axis=1) if rule else (values > 0).astype(int)
     assert np.array_equal(np.loadtxt(tmp_path / "l.txt"), labels[places])
     # to standard output, what is said of them to standard error
-    _, out, err = succeeds(main, *given, "-")
+    _, out, err = succeeds("stream", *given, "-")
     assert out == (tmp_path / "l.txt").read_text()
     assert "mistakes" in err
 
@@ -386,15 +383,15 @@ def test_several_passes_are_epochs(tmp_path, succeeds):
     assert [own["rows"] for own in each] == [150, 150, 150]
     assert (each[0]["mistakes"], each[0]["cumulative_loss"]) == (one.mistakes, one.cumulative_loss)
     assert sum(own["mistakes"] for own in each) == reports[-1].mistakes
-    _, out, _ = succeeds(main, text, "--learner", "pa,arow", "--passes", "2")
+    _, out, _ = succeeds("stream", text, "--learner", "pa,arow", "--passes", "2")
     assert "pass 1: average loss " in out
     assert "pass 2: average loss " in out and out.count("of rows that were learned from before") == 1
-    _, out, _ = succeeds(main, text, "--learner", "pa", "--passes", "2", "--json")
+    _, out, _ = succeeds("stream", text, "--learner", "pa", "--passes", "2", "--json")
     assert [own["rows"] for own in json.loads(out)["passes"]] == [150, 150]
     # the memory of a part of the text does not shrink from pass to pass, and bad lines are counted once
     assert stream.ahead.piece_bytes == learned(text, "pa")[0].ahead.piece_bytes
     (tmp_path / "bad.svm").write_text("1 1:1\nx 2:2\n-1 2:1\n")
-    _, out, err = succeeds(main, tmp_path / "bad.svm", "--learner", "pa", "--passes", "4", "--skip-bad")
+    _, out, err = succeeds("stream", tmp_path / "bad.svm", "--learner", "pa", "--passes", "4", "--skip-bad")
     assert "lines skipped: 1" in out
     assert err.count("skipped:") == 1
     assert "8 rows" in out
@@ -407,12 +404,12 @@ def test_a_test_learns_nothing_and_equals_predict(tmp_path, succeeds):
     (tmp_path / "new.svm").write_text(svmlight(X[200:], y[200:]))
     model, found = tmp_path / "m.h5", tmp_path / "p.txt"
     for learner in ("arow", "fobos"):
-        succeeds(main, text, "--learner", learner, "--model", model, "--overwrite")
+        succeeds("stream", text, "--learner", learner, "--model", model, "--overwrite")
         bytes_before = model.read_bytes()
-        succeeds(main, tmp_path / "new.svm", "--from", model, "--test", "--predictions", found, "--scores",
+        succeeds("stream", tmp_path / "new.svm", "--from", model, "--test", "--predictions", found, "--scores",
                  "--overwrite")  # fmt: skip
         assert model.read_bytes() == bytes_before
-        out = succeeds(predict, model, tmp_path / "new.svm", "--scores").out
+        out = succeeds("predict", model, tmp_path / "new.svm", "--scores").out
         np.testing.assert_allclose(np.loadtxt(found), np.array(out.split(), dtype=float), rtol=1e-9, atol=1e-12)
     stream = StreamPass(StreamSettings(test=True), start_from=model)
     before = stream.leading.state.columns.copy()
@@ -439,8 +436,9 @@ def test_predictions_of_many_classes_take_little_memory_at_once(tmp_path):
 
 
 def test_predictions_that_are_broken_off_get_no_name(tmp_path, refusal):
-    (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n1 1:x\n")
-    assert "rows.svm:3" in refusal(main, tmp_path / "rows.svm", "--learner", "pa", "--predictions", tmp_path / "p.txt")
+    text = tmp_path / "rows.svm"
+    text.write_text("1 1:1\n-1 2:1\n1 1:x\n")
+    assert "rows.svm:3" in refusal("stream", text, "--learner", "pa", "--predictions", tmp_path / "p.txt")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.svm"]
 
 

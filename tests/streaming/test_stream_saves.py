@@ -8,11 +8,9 @@ from support.refused import refused
 from support.stream_cases import SMALL_PIECES, growing_rows, learned, single, text_of, weights_by_id
 from support.training_cases import random_rows, svmlight
 
-from blocksvm.api.fit import fit
+from blocksvm import Matrix, fit
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.model.model_file import describe_model, load_model
-from blocksvm.sources.matrix import Matrix
-from blocksvm.stream import main
 from blocksvm.streaming import stream_learner
 from blocksvm.streaming.stream_pass import StreamPass, StreamSettings
 from blocksvm.streaming.stream_saving import save_stream
@@ -51,9 +49,9 @@ def test_a_model_is_gone_on_from_as_it_was_made_or_not_at_all(tmp_path, succeeds
     text, model, prior = text_of(tmp_path, X, y), tmp_path / "m.h5", tmp_path / "prior.h5"
     fit(Matrix(X, y), tol=1e-2).save(prior)
     options = ("--learner", "pa1", "-C", "0.2")
-    succeeds(main, text, *options, "--model", model, "--prior", prior)
+    succeeds("stream", text, *options, "--model", model, "--prior", prior)
     hashed, new = tmp_path / "hashed.h5", tmp_path / "new.h5"
-    succeeds(main, text, *options, "--model", hashed, "--bits", 5)
+    succeeds("stream", text, *options, "--model", hashed, "--bits", 5)
     for source, given, what in (
         (model, ("--learner", "pa1", "-C", "0.3", "--prior", prior), "was learned with -C 0.2, but 0.3 is given now"),
         (model, ("--learner", "pa2", "-C", "0.2", "--prior", prior), "was learned by pa1, not by pa2"),
@@ -66,12 +64,12 @@ def test_a_model_is_gone_on_from_as_it_was_made_or_not_at_all(tmp_path, succeeds
         (hashed, (*options, "--bits", "5", "--labels", "1,2"), "has the labels -1, 1, other ones than the stream"),
         (prior, ("--learner", "pa1"), "was trained by dual-cd, which is no online learner"),
     ):
-        assert what in refusal(main, text, *given, "--from", source, "--model", tmp_path / "n")
+        assert what in refusal("stream", text, *given, "--from", source, "--model", tmp_path / "n")
         assert not new.exists()
     # the model may be written over the one that it went on from
     again = (*options, "--from", hashed, "--bits", 5, "--model", hashed)
-    refusal(main, text, *again)
-    succeeds(main, text, *again, "--overwrite")
+    refusal("stream", text, *again)
+    succeeds("stream", text, *again, "--overwrite")
     assert describe_model(hashed).n_samples == 120
 
 
@@ -86,16 +84,16 @@ def test_a_test_and_a_continued_stream_need_no_more_than_the_model(tmp_path, opt
     X, y = random_rows(n=60, d=15, seed=8, dtype=np.float32)
     texts = [text_of(tmp_path, X[rows], y[rows], name) for rows, name in ((slice(40), "a"), (slice(40, 60), "b"))]
     model, files = tmp_path / "m.h5", ("--scores", "--overwrite", "--predictions")
-    succeeds(main, texts[0], *options, "--model", model)
+    succeeds("stream", texts[0], *options, "--model", model)
     test = (texts[1], "--test", "--from", model, *files, tmp_path / "p.txt")
-    out = succeeds(main, *test).out
+    out = succeeds("stream", *test).out
     values = np.array((tmp_path / "p.txt").read_text().split(), float)
     assert out.startswith("20 rows in ") and "of all" not in out
     assert f"mistakes {np.mean(np.where(values > 0, 1, -1) != y[40:]):.4%}" in out
     # to go on with both is to go on with all options given once more
     whole = [*texts, *options, *files, tmp_path / "q.txt", "--model", tmp_path / "whole.h5"]
-    succeeds(main, *whole)
-    succeeds(main, texts[1], "--from", model, "--model", tmp_path / "on.h5")
+    succeeds("stream", *whole)
+    succeeds("stream", texts[1], "--from", model, "--model", tmp_path / "on.h5")
     found, expected = (load_model(tmp_path / name) for name in ("on.h5", "whole.h5"))
     np.testing.assert_array_equal(found.weights, expected.weights)
     assert found.meta.text == expected.meta.text and found.meta.n_samples == 60

@@ -10,8 +10,7 @@ from support.refused import refused
 from support.regret_cases import sample
 from support.training_cases import asked, assert_resumed, random_rows, stop_after, train
 
-from blocksvm.api.fit import fit
-from blocksvm.sources.matrix import Matrix
+from blocksvm import Matrix, fit
 from blocksvm.theory.comparators import TOLERANCE, least_with_l1
 from blocksvm.theory.run import Losses
 

@@ -15,10 +15,8 @@ from scipy.optimize import linprog, minimize
 from support.refused import refused
 from support.training_cases import make_store, svmlight
 
+from blocksvm import Matrix, open_store
 from blocksvm.base.memory import TooLittleMemory
-from blocksvm.margin import main
-from blocksvm.sources.matrix import Matrix
-from blocksvm.store.reader import open_store
 from blocksvm.theory import margin
 from blocksvm.theory.margin import BINS, SHOWN, Plane, maximum_margin
 
@@ -148,7 +146,7 @@ def test_rows_that_differ_in_their_labels_alone_are_found(tmp_path, succeeds):
         # the text begins with a comment
         assert found == {f"{tmp_path}/s.svm, row 41": 1.0, f"{tmp_path}/s.svm, row 91": -1.0}
     assert report.perceptron["bound"] is None
-    out = succeeds(main, store).out
+    out = succeeds("margin", store).out
     assert "separable   no; none has a margin above" in out and "the same but for their labels: " in out
     # without values to compare, too
     ones = (np.random.default_rng(0).random(X.shape) < 0.5).astype(float)
@@ -207,7 +205,7 @@ def test_the_command_writes_what_it_found(tmp_path, succeeds, refusal):
     X, y = separable_rows(150, 5, 15)
     store = store_of(tmp_path, X, y)
     arguments = [store, "--json", tmp_path / "m.json", "--support-vectors", tmp_path / "sv.csv", "--quiet"]
-    ended = succeeds(main, *arguments)
+    ended = succeeds("margin", *arguments)
     told = json.loads((tmp_path / "m.json").read_text())
     assert f"{told['look']['lower']:.6g} to {told['look']['upper']:.6g}" in ended.out
     assert "every row lies on its own side" in ended.out
@@ -217,8 +215,8 @@ def test_the_command_writes_what_it_found(tmp_path, succeeds, refusal):
     assert sum(float(row["alpha"]) for row in rows) == pytest.approx(told["look"]["sum_alpha"])
     assert rows[0]["row"].startswith(f"{tmp_path}/s.svm, row ")
     assert sum(map(sum, told["histogram"]["rows"])) + sum(map(sum, told["histogram"]["outside"])) == 150
-    assert "exists already" in refusal(main, *arguments)
-    succeeds(main, *arguments, "--overwrite", "-C", "1", "--epochs", "0")
+    assert "exists already" in refusal("margin", *arguments)
+    succeeds("margin", *arguments, "--overwrite", "-C", "1", "--epochs", "0")
 
 
 @pytest.mark.parametrize(
@@ -236,7 +234,7 @@ def test_the_command_writes_what_it_found(tmp_path, succeeds, refusal):
 def test_what_does_not_fit(tmp_path, monkeypatch, options, sentence, refusal):
     monkeypatch.chdir(tmp_path)
     X, y = separable_rows(30, 3, 18)
-    assert sentence in refusal(main, store_of(tmp_path, X, y), *options)
+    assert sentence in refusal("margin", store_of(tmp_path, X, y), *options)
 
 
 @pytest.mark.parametrize("memory", [1_000, 65_000])

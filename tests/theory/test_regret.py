@@ -17,13 +17,10 @@ from support.refused import refused
 from support.regret_cases import CASES, Dense, compared, dense_bound, ids, judged, replayed, sample, slack_of_round
 from support.training_cases import make_store, random_rows
 
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
+from blocksvm import InputError, Matrix, fit
 from blocksvm.online import LEARNERS
 from blocksvm.online.exact import EXACT
 from blocksvm.online.runner import Runner
-from blocksvm.regret import main
-from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.theory import report
 from blocksvm.theory.bounds import BOUNDS, QUANTITIES, bounds_of, stability
@@ -279,7 +276,7 @@ def store(tmp_path_factory):
 @pytest.mark.slow
 def test_the_command_prints_a_table_and_writes_its_files(store, tmp_path, run_in_process):
     target, picture = tmp_path / "r.json", tmp_path / "r.png"
-    done = run_in_process(main, store, "--learner", "ogd", "--decay", "constant", "--step", 0.1, "--average",
+    done = run_in_process("regret", store, "--learner", "ogd", "--decay", "constant", "--step", 0.1, "--average",
                           "--json", target, "--figure", picture, "--quiet")  # fmt: skip
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
@@ -316,10 +313,10 @@ def test_the_command_refuses_in_one_sentence(store, tmp_path, monkeypatch, refus
         ((store, "--learner", "ogd", "--loss", "squared", "--step", 1e6), "lower --step"),
         ((one_class, "--learner", "pa"), "all rows have the label 1"),
     ]:
-        assert what in refusal(main, *arguments, "--quiet")
+        assert what in refusal("regret", *arguments, "--quiet")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "A figure needs matplotlib" in refusal(
-        main, store, "--learner", "pa", "--figure", tmp_path / "f.png", "--quiet"
+        "regret", store, "--learner", "pa", "--figure", tmp_path / "f.png", "--quiet"
     )
     assert not (tmp_path / "f.png").exists()
 
@@ -327,7 +324,7 @@ def test_the_command_refuses_in_one_sentence(store, tmp_path, monkeypatch, refus
 def test_a_violated_bound_would_be_shown(store, run_in_process, monkeypatch):
     wrong = [replace(bound, right=lambda run, u: 0.0 * u.hinge) for bound in BOUNDS if bound.name == "PA-I"]
     monkeypatch.setattr(report, "bounds_of", lambda run: wrong)
-    done = run_in_process(main, store, "--learner", "pa1", "--quiet")
+    done = run_in_process("regret", store, "--learner", "pa1", "--quiet")
     assert "VIOLATED" in done.out
 
 

@@ -11,11 +11,8 @@ from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype
 from support.training_cases import make_store
 
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
-from blocksvm.regret import main as regret_main
+from blocksvm import InputError, Matrix, fit
 from blocksvm.regret import shown
-from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import comparators
 from blocksvm.theory.comparators import Comparator, FixedWeights
 from blocksvm.theory.report import judge, measure_regret, play
@@ -152,22 +149,22 @@ def test_learners_in_a_ball_are_compared_with_the_best_in_it(learner, case, powe
 def test_the_command(tmp_path, succeeds, refusal):
     X, y, _ = rows_of("numbers")
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, keep_order=True, dtype="float64")
-    out = succeeds(regret_main, store, "--learner", "pa1", "-C", 0.3, "--targets", "numbers", "--json").out
+    out = succeeds("regret", store, "--learner", "pa1", "-C", 0.3, "--targets", "numbers", "--json").out
     told = json.loads(out)
     again = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pa1", C=0.3, targets="numbers")
     assert told["loss_sum"] == pytest.approx(again.run.judged[-1]) and told["loss"] == "epsilon-insensitive"
     costs = tmp_path / "costs.txt"
     costs.write_text("0 4 1\n1 0 1\n9 1 0\n")
     three = make_store(tmp_path, scipy.sparse.csr_matrix(X), np.arange(N) % 3.0, name="three")
-    assert "costs of 3 labels" in succeeds(regret_main, three, "--learner", "pa", "--costs", costs).out
+    assert "costs of 3 labels" in succeeds("regret", three, "--learner", "pa", "--costs", costs).out
     for options, what in (
         (("kernel-pa",), "has a kernel"),
         (("pa", "--targets", "none", "--epsilon", 1, "--learn-radius"), "begins at a weight that is not 0"),
         (("ogd", "--targets", "none"), "learns from labels alone"),
         (("pa", "--targets", "none", "--max-rows", 3), "--max-rows: with rows alone all rows are replayed; leave it"),
     ):
-        assert what in refusal(regret_main, store, "--learner", *options)
-    succeeds(regret_main, store, "--learner", "pa", "--targets", "numbers", "--max-rows", 3)
+        assert what in refusal("regret", store, "--learner", *options)
+    succeeds("regret", store, "--learner", "pa", "--targets", "numbers", "--max-rows", 3)
     with pytest.raises(InputError, match="with rows alone regret is measured of pa, pa1 and pa2"):
         measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "perceptron", targets="none")
 
@@ -205,11 +202,11 @@ def test_separable_classes_and_the_command(tmp_path, succeeds, refusal):
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y + 1.0, keep_order=True, dtype="float64")
     for learner, bound in (("pa", "PA, separable"), ("perceptron", "perceptron, separable")):
         path = tmp_path / f"{learner}.json"
-        out = succeeds(regret_main, store, "--learner", learner, "--json", path).out
+        out = succeeds("regret", store, "--learner", learner, "--json", path).out
         told = {one["name"]: one for one in json.loads(path.read_text())["bounds"]}
         assert (told[bound]["applies"], told[bound]["violated"]) == (True, False)
         assert "does not apply: ||x|| = 1 fails" in out or learner == "perceptron"
     for options, what in ((("--learner", "arow"), "regret is measured of perceptron, pa, pa1 and pa2"),
                           (("--learner", "ftl"), "regret is measured of perceptron, pa, pa1 and pa2"),
                           (("--learner", "pa", "--max-rows", 50), "with more than two labels all rows")):  # fmt: skip
-        assert what in refusal(regret_main, store, *options)
+        assert what in refusal("regret", store, *options)
