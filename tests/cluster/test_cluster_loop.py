@@ -100,9 +100,8 @@ def test_cross_validation(stores, k, settings):
     """Problems of the certified gap as on one machine, and the same bits for any number of workers."""
     settings = settings | {"folds": 3, "tol": 1e-4}
     with open_store(stores[k]) as rows:
-        here, alone, there = (
-            cross_validate(rows, cluster=cluster, **settings) for cluster in (None, ThreadCluster(1), ThreadCluster(3))
-        )
+        clusters = None, ThreadCluster(1), ThreadCluster(3)
+        here, alone, there = (cross_validate(rows, cluster=cluster, **settings) for cluster in clusters)
     assert (alone.rel_gap <= 1e-4).all()
     np.testing.assert_allclose(alone.accuracy, here.accuracy, atol=0.02)
     for name in ("accuracy", "loss", "auc", "rel_gap"):

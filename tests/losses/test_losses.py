@@ -69,9 +69,8 @@ def test_value_and_derivative(name):
         expected = reference.value(LONG(z), LONG(y), LONG(c), reference.settings)
         assert form.value(z, y, c) == pytest.approx(float(expected), rel=1e-13, abs=1e-300)
         h = LONG(1e-9)
-        left, right = (
-            (reference.value(LONG(z) + s * h, y, c, reference.settings) - expected) / (s * h) for s in (-1, 1)
-        )
+        near = [reference.value(LONG(z) + s, y, c, reference.settings) for s in (-h, h)]
+        left, right = (expected - near[0]) / h, (near[1] - expected) / h
         assert min(left, right) - 1e-5 * c <= form.derivative(z, y, c) <= max(left, right) + 1e-5 * c
     assert np.isfinite([form.value(z, 1.0, 1.0) for z in (-1e4, 1e4)]).all()
 
@@ -165,12 +164,8 @@ def test_the_terms_of_the_gap_are_never_negative_and_vanish_at_the_optimum(case)
 
 def coordinate(reference, a, z, q, y, c):
     """-D along the coordinate, up to a constant, as a function of the new a."""
-    direction = y if reference.labels else 1.0
-    return lambda t: (
-        float(reference.conjugate(LONG(t), LONG(y), LONG(c), reference.settings))
-        + direction * z * t
-        + 0.5 * q * (t - a) ** 2
-    )
+    slope, row = z * (y if reference.labels else 1.0), (LONG(y), LONG(c), reference.settings)
+    return lambda t: float(reference.conjugate(LONG(t), *row)) + slope * t + 0.5 * q * (t - a) ** 2
 
 
 @pytest.mark.slow
@@ -324,9 +319,8 @@ def test_a_weight_is_that_many_copies_of_the_row(loss, settings):
     weighted = train(Matrix(X, y, weights=weights, chunk_rows=np.arange(0, 90, 10)), block_chunks=3, **run)
     copied = train(Matrix(X[copies], y[copies]), **run)
     assert weighted.result.status == copied.result.status == "converged"
-    assert weighted.loop.plan.solver.problem.total_cost == pytest.approx(
-        copied.loop.plan.solver.problem.total_cost, rel=1e-14
-    )
+    costs = [one.loop.plan.solver.problem.total_cost for one in (weighted, copied)]
+    assert costs[0] == pytest.approx(costs[1], rel=1e-14)
     assert weighted.result.certificate.primal == pytest.approx(copied.result.certificate.primal, rel=3e-9)
     np.testing.assert_allclose(weighted.w, copied.w, atol=1e-3 * np.abs(copied.w).max())
     assert not weighted.alpha[weights == 0].any()

@@ -86,9 +86,8 @@ def test_online_learners_follow_it(name):
     given = {"lam": 0.1, "unprojected": True} if name == "pegasos" else {}
     weights = {}
     for loss, more in ((PLACE, {"width": 1e-12}), ("hinge", {})):
-        runner = (Runner if name == "ogd" else plain_runner)(
-            name, given | {"loss": loss} | more, {"n_features": 10, "n_samples": 80}
-        )
+        known, make = {"n_features": 10, "n_samples": 80}, Runner if name == "ogd" else plain_runner
+        runner = make(name, given | {"loss": loss} | more, known)
         weights[loss] = taught(runner, X.toarray(), y, dtype=np.float64)[2]
     assert weights[PLACE].any()
     if name != "nag":  # its steps end at a margin of 1, where rows that come again are
@@ -110,11 +109,9 @@ def test_streams_and_regret_and_what_is_said_of_them(command, folder):
 
 def test_probabilities_are_those_of_its_link(command, folder, refusal):
     command("train", f"two.h5 model.h5 --loss {PLACE} --overwrite")
-    values = command("predict", "model.h5 two.svm --scores").out.split()
-    found = command("predict", f"model.h5 two.svm --probabilities --loss {PLACE}").out.split("\n")[:-1]
-    np.testing.assert_allclose(
-        [list(map(float, line.split())) for line in found], link(np.array(values, float)), atol=1e-12
-    )
+    values = np.array(command("predict", "model.h5 two.svm --scores").out.split(), float)
+    found = command("predict", f"model.h5 two.svm --probabilities --loss {PLACE}").out.split()
+    np.testing.assert_allclose(np.array(found, float).reshape(-1, 2), link(values), atol=1e-12)
     # a file decides over no code
     user_code._by_user.clear()
     said = refusal("predict", folder / "model.h5", folder / "two.svm", "--probabilities")

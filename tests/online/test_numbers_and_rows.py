@@ -76,20 +76,6 @@ def test_the_mean_and_what_was_suffered_are_those_of_each_row(name, case):
     assert state.tally[SQUARED_ERRORS] == pytest.approx((apart**2).sum(), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["pa1", "nag", "adagrad-rda"])
-def test_training_in_blocks_is_the_learner_and_tells_its_error(name):
-    X, y = numbers(n=70, seed=1)
-    expected = run(PLAIN[name](30, targets="numbers"), X, y, epochs=2)[1]
-    source = Matrix(scipy.sparse.csr_matrix(X, dtype=np.float32), y, chunk_rows=np.arange(0, 70, 7))
-    trained = train(source, solver=name, order="stored", max_outer=2, block_chunks=2, targets="numbers")
-    np.testing.assert_allclose(trained.w[:-1], expected, rtol=1e-9, atol=1e-9)
-    last = trained.outer()[-1]
-    assert last["mistakes"] is None and last["squared_errors"] > 0.0
-    z = scipy.sparse.csr_matrix(X) @ trained.w[:-1]
-    assert trained.result.certificate.rmse == pytest.approx(np.sqrt(np.square(z - y).mean()), rel=1e-12)
-    assert trained.result.certificate.accuracy is None
-
-
 def test_a_prior_of_numbers_is_predicted_besides_and_weights_count(tmp_path):
     X, y = numbers(n=120, seed=3)
     X, own = scipy.sparse.csr_matrix(X), {"targets": "numbers"}

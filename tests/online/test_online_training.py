@@ -11,28 +11,38 @@ from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype, OneVsRest
 from support.plain_learners import run as run_plainly
 from support.refused import refused
-from support.stream_cases import learned, text_of, weights_by_id
+from support.stream_cases import weights_by_id
 from support.training_cases import assert_resumed, make_store, random_rows, train
 
 from blocksvm import Matrix, fit, load_model, open_store
 from blocksvm.model.decision_values import area_under_curve
-from blocksvm.streaming.stream_saving import save_stream
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
 
 
-@pytest.mark.parametrize("name", ["perceptron-bias", "arow", "hf-fobos", "omd", "auto"])
-def test_epochs_in_stored_order_learn_row_by_row_for_any_blocks(name):
+OF_CLASSES, OF_NUMBERS = ("perceptron-bias", "arow", "hf-fobos", "omd", "auto"), ("pa1", "nag", "adagrad-rda")
+
+
+@pytest.mark.parametrize(
+    ("name", "targets"), [*((name, None) for name in OF_CLASSES), *((name, "numbers") for name in OF_NUMBERS)]
+)
+def test_epochs_in_stored_order_learn_row_by_row_for_any_blocks(name, targets):
     X, y = random_rows(n=70, seed=1)
+    y = y if targets is None else X @ np.linspace(-1.0, 2.0, X.shape[1]) + 0.3 * y
     known = {"max_norm": float(np.sqrt((X.toarray() ** 2).sum(axis=1).max()))} if name == "perceptron-bias" else {}
-    _, expected, _ = run_plainly(PLAIN[name](X.shape[1], **known), X.toarray(), y, epochs=2)
+    _, expected, _ = run_plainly(PLAIN[name](X.shape[1], targets=targets, **known), X.toarray(), y, epochs=2)
     found = []
     for rows_a_chunk, blocks in ((1, 1), (7, 2), (70, None)):
         source = Matrix(X, y, chunk_rows=np.arange(0, 70, rows_a_chunk))
-        run = train(source, learner=name, order="stored", max_outer=2, block_chunks=blocks)
+        run = train(source, learner=name, order="stored", max_outer=2, block_chunks=blocks, targets=targets)
         assert run.result.status in ("max-outer", "converged")
         found.append(run.w)
-        np.testing.assert_allclose(run.w[:-1], expected, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(run.w[:-1], expected, rtol=1e-9, atol=1e-9)
+        certificate, last = run.result.certificate, run.outer()[-1]
+        if targets is None:
+            continue
+        assert certificate.rmse == pytest.approx(np.sqrt(np.square(X @ run.w[:-1] - y).mean()), rel=1e-12)
+        assert certificate.accuracy is None and last["mistakes"] is None and last["squared_errors"] > 0.0
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
 
@@ -264,14 +274,10 @@ def test_a_learner_for_each_class_is_at_rest_when_none_of_them_moves():
     assert told_rightly_before, "no epoch told every class rightly while a learner was wrong"
 
 
-@pytest.mark.parametrize("average", [False, True])
-def test_pegasos_as_a_learner_is_the_same_from_rows_and_from_text(tmp_path, average):
+def test_pegasos_as_a_learner_may_be_given_C():
     X, y = random_rows(n=80, d=10, seed=4, dtype=np.float32)
-    run = {"learner": "pegasos", "order": "stored", "average": average}
+    run = {"learner": "pegasos", "order": "stored", "average": True}
     trained, by_C = (fit(X, y, **run | own).model.weights for own in ({"lam": 0.05}, {"C": 1.0 / (0.05 * 80)}))
-    stream, _ = learned(text_of(tmp_path, X, y), "pegasos", settings={"lam": 0.05}, average=average)
-    save_stream(tmp_path / "stream.h5", stream)
-    np.testing.assert_allclose(trained, weights_by_id(tmp_path / "stream.h5", 11)[0][1:], rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(by_C, trained, rtol=1e-9, atol=1e-12)
     refused("lam and C say the same thing", fit, X, y, C=1.0, lam=0.1, **run)
 
@@ -299,13 +305,11 @@ def test_balanced_classes_and_who_takes_no_weights(tmp_path, succeeds, refusal):
     y = np.where(X @ np.arange(10.0) > 1.0, "rare", np.where(y > 0, "a", "b"))
     names, counts = np.unique(y, return_counts=True)
     weights = {name: 90 / (3 * count) for name, count in zip(names.tolist(), counts.tolist(), strict=True)}
-    balanced = fit(X, y, learner="arow", class_weight="balanced", order="stored")
-    np.testing.assert_array_equal(
-        balanced.result.w, fit(X, y, learner="arow", class_weight=weights, order="stored").result.w
-    )
+    own = {"learner": "arow", "order": "stored"}
+    found, expected = (fit(X, y, class_weight=chosen, **own).result.w for chosen in ("balanced", weights))
+    np.testing.assert_array_equal(found, expected)
     refused("class_weight: cw-var does not support class weights", fit, X, y, learner="cw-var", class_weight="balanced")
     store = make_store(tmp_path, *random_rows())
     succeeds("train", store, tmp_path / "m.h5", "--learner", "pa1", "--class-weight", "balanced", "--quiet")
-    assert "was learned with --class-weight balanced, which a stream does not take" in refusal(
-        "stream", tmp_path / "rows.svm", "--from", tmp_path / "m.h5", "--quiet"
-    )
+    told = refusal("stream", tmp_path / "rows.svm", "--from", tmp_path / "m.h5", "--quiet")
+    assert "was learned with --class-weight balanced, which a stream does not take" in told

@@ -75,11 +75,10 @@ def test_of_one_feature_the_wealth_is_that_of_the_estimator(coins, x):
     state, *_ = learned("coin", np.full((T, 1), x), y, real=True, loss="absolute", wealth=3.0)
     heads = coins.count(1.0)
     log = T * np.log(2.0) + gammaln(heads + 0.5) + gammaln(T - heads + 0.5) - np.log(np.pi) - gammaln(T + 1.0)
-    assert state.columns[COLUMN.wealth] == pytest.approx(3.0 * np.exp(log), rel=1e-9)
-    expected = sum(coins) / (T + 1.0) * state.columns[COLUMN.wealth] / x
-    assert state.columns[COLUMN.weight] == pytest.approx(
-        expected, rel=1e-9, abs=1e-9 * state.columns[COLUMN.wealth] / x
-    )
+    wealth = state.columns[COLUMN.wealth]
+    assert wealth == pytest.approx(3.0 * np.exp(log), rel=1e-9)
+    expected = sum(coins) / (T + 1.0) * wealth / x
+    assert state.columns[COLUMN.weight] == pytest.approx(expected, rel=1e-9, abs=1e-9 * wealth / x)
 
 
 def test_a_feature_that_has_lost_all_begins_anew():

@@ -107,9 +107,8 @@ def test_passive_aggressive_step_is_the_minimiser(name, C, m, y, epsilon):
         optimum = minimise(lambda w: 0.5 * np.sum((w - before) ** 2), before, met)
     else:
         met = [*(lambda p, of=of: p[3] - of(p[:3]) for of in short), lambda p: p[3]]
-        optimum = minimise(
-            lambda p: 0.5 * np.sum((p[:3] - before) ** 2) + C * p[3] ** int(name[-1]), np.append(before, 3.0), met
-        )[:3]
+        power, start = int(name[-1]), np.append(before, 3.0)
+        optimum = minimise(lambda p: 0.5 * np.sum((p[:3] - before) ** 2) + C * p[3] ** power, start, met)[:3]
     np.testing.assert_allclose(learner.w, optimum, atol=1e-8)
     assert np.any(learner.w != before) == (m < 1 if epsilon is None else abs(m - 1) > epsilon)
 
@@ -208,9 +207,8 @@ def test_perceptron_linearised_forel_and_the_euclidean_mirror_follow_gradient_de
 @pytest.mark.parametrize("p", [None, *(pytest.param(p, marks=pytest.mark.slow) for p in (2.0, 3.0, 4.5))])
 def test_a_mirror_is_the_minimiser(p):
     """argmin -<theta, w> + R(w): of the p-norm, or (None) of 2 d shares of U with R = (U / eta) sum share log share."""
-    learner = LEARNERS["omd"](
-        3, step=0.4, **({"mirror": "p-norm", "p": p} if p else {"mirror": "entropic", "radius": 3})
-    )
+    mirror = {"mirror": "p-norm", "p": p} if p else {"mirror": "entropic", "radius": 3}
+    learner = LEARNERS["omd"](3, step=0.4, **mirror)
     np.testing.assert_array_equal(learner.w, 0)
     for x, y in [((0.5, -1.0, 0.2), 1), ((0.9, 1.0, 0.4), -1), ((-0.2, 0.4, 0.7), 1)]:
         learner.learn(np.array(x), y)

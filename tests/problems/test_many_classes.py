@@ -62,26 +62,20 @@ def test_a_pass_is_each_problem_s_own_pass(loss, K, ended, weighted):
     live = [c for c in range(K) if c not in ended]
     for k in range(4):
         order = np.random.default_rng(k).permutation(N)
-        before = W.copy(), A.copy()
+        before = A.copy()
         done = make_pass(solver, block, state, Visit(), order)
         state["rest"][:] = 0
         suffered, there = 0.0, C_rows > 0
         for c in live:
             kept = order[there[order]]
-            w, a, told = reference.dual_cd_visit(
-                XB[kept], side(y, c)[kept], W[c], A[c][kept], C_rows[kept], loss, [np.arange(len(kept))]
-            )
-            W[c], A[c][kept] = w, a
+            rows, passed = (XB[kept], side(y, c)[kept]), [np.arange(len(kept))]
+            W[c], A[c][kept], told = reference.dual_cd_visit(*rows, W[c], A[c][kept], C_rows[kept], loss, passed)
             suffered += told["loss_sum"]
         np.testing.assert_allclose(state["alpha"], A.T, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(state["w"][:, :K], W.T, rtol=1e-9, atol=1e-12)
         assert done.loss_sum == pytest.approx(suffered, rel=1e-9)
-        grown = sum(
-            reference.dual(XB, side(y, c), A[c], C_rows, loss)
-            - reference.dual(XB, side(y, c), before[1][c], C_rows, loss)
-            for c in live
-        )
-        assert done.gain == pytest.approx(grown, rel=1e-6, abs=1e-9)
+        old, new = (sum(reference.dual(XB, side(y, c), a[c], C_rows, loss) for c in live) for a in (before, A))
+        assert done.gain == pytest.approx(new - old, rel=1e-6, abs=1e-9)
     assert not state["w"][:, [*ended, *range(K, state["w"].shape[1])]].any()
 
 

@@ -39,9 +39,8 @@ def rows_for(loss: str, n: int = 80, d: int = 15, seed: int = 3):
 
 def assert_certified(run, loss: str, X, y, costs, prior=0.0) -> float:
     """Its certificate is that of its w, by the oracle; returns ||grad P||^2 / 2."""
-    primal, gradient, _, dual = reference_losses.smooth_objective(
-        loss, X, y, run.w, costs, reference_losses.REFERENCES[loss].settings, prior
-    )
+    p = reference_losses.REFERENCES[loss].settings
+    primal, gradient, _, dual = reference_losses.smooth_objective(loss, X, y, run.w, costs, p, prior)
     certificate, half = run.result.certificate, 0.5 * gradient @ gradient
     assert run.alpha is None
     assert certificate.primal == pytest.approx(primal, rel=1e-12)
@@ -64,12 +63,9 @@ def test_every_point_certifies_itself(loss, weighted):
         more["class_weight"] = {1.0: 2.0}
         of_class[y > 0] = 2.0
     source = Matrix(X, y, weights=weights if weighted else None, chunk_rows=range(0, len(y), 7))
-    gaps = []
+    gaps, chosen = [], {"solver": "newton", "C": C, "bias": bias, "tol": 1e-9, "block_chunks": 3} | more
     for readings in (1, 2, 3, 7, 300):
-        run = train(
-            source, solver="newton", C=C, bias=bias, max_outer=readings, tol=1e-9, block_chunks=3, **settings_of(loss),
-            **more,
-        )  # fmt: skip
+        run = train(source, max_outer=readings, **chosen, **settings_of(loss))
         assert_certified(run, loss, reference.with_bias(X, bias).toarray(), y, C * of_class * weights)
         gaps.append(run.result.certificate.rel_gap)
     assert gaps == sorted(gaps, reverse=True)
@@ -83,15 +79,13 @@ def test_it_is_regularised_towards_a_prior_model(tmp_path, loss):
     old = fit(Matrix(X[:30], y[:30]), loss=loss, bias=1.0, tol=1e-6)
     old.model.save(tmp_path / "old.h5")
     prior = np.append(old.model.weights, old.model.intercept)
-    source = Matrix(X[30:], y[30:])
+    source, chosen = Matrix(X[30:], y[30:]), {"loss": loss, "bias": 1.0, "prior": tmp_path / "old.h5", "tol": 1e-8}
     for readings in (1, 4, 100):
-        run = train(
-            source, solver="newton", loss=loss, bias=1.0, prior=tmp_path / "old.h5", max_outer=readings, tol=1e-8
-        )
+        run = train(source, solver="newton", max_outer=readings, **chosen)
         assert_certified(run, loss, reference.with_bias(X[30:], 1.0).toarray(), y[30:], np.ones(len(y) - 30), prior)
         if readings == 1:
             np.testing.assert_array_equal(run.w, prior)
-    other = fit(source, loss=loss, bias=1.0, prior=tmp_path / "old.h5", tol=1e-8)
+    other = fit(source, **chosen)
     assert run.result.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-8)
 
 

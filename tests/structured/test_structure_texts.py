@@ -171,9 +171,8 @@ def test_features_of_spans(tmp_path):
     templates = Templates(" ".join(names))
     for number, template in enumerate(names):
         ids = templates.ids(spans, number)
-        wanted = [
-            "|".join(value(part, a, b) for part in template.split("|")) for a, b in zip(starts, stops, strict=True)
-        ]
+        ends, parts = zip(starts, stops, strict=True), template.split("|")
+        wanted = ["|".join(value(part, a, b) for part in parts) for a, b in ends]
         assert len(set(zip(wanted, ids.tolist(), strict=True))) == len(set(wanted)) == len(set(ids.tolist())), template
         assert ids.min() >= 0
 

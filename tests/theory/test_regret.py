@@ -210,10 +210,9 @@ def test_a_separating_comparator_is_found_and_used():
     X, y, _ = sample(n=80, d=5, seed=9)
     for name in ("perceptron", "perceptron-bias", "pa"):
         made = report.measure_regret(Matrix(X, y), name)
-        separable = [one for one in made.bounds if one.bound.name in (
-            "perceptron, separable", "perceptron with bias", "PA, separable")]  # fmt: skip
-        assert [one.applies for one in separable] == [True]
-        assert not separable[0].violated
+        names = ("perceptron, separable", "perceptron with bias", "PA, separable")
+        separable = [(one.applies, one.violated) for one in made.bounds if one.bound.name in names]
+        assert separable == [(True, False)]
         assert made.best.judged[-1] == 0.0
 
 
@@ -315,9 +314,8 @@ def test_the_command_refuses_in_one_sentence(store, tmp_path, monkeypatch, refus
     ]:
         assert what in refusal("regret", *arguments, "--quiet")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "A figure needs matplotlib" in refusal(
-        "regret", store, "--learner", "pa", "--figure", tmp_path / "f.png", "--quiet"
-    )
+    told = refusal("regret", store, "--learner", "pa", "--figure", tmp_path / "f.png", "--quiet")
+    assert "A figure needs matplotlib" in told
     assert not (tmp_path / "f.png").exists()
 
 
@@ -429,10 +427,8 @@ def test_the_report_of_rounds_has_a_certified_comparator():
     assert any("a round is 8 rows" in note for note in made.notes)
     by_name = {one.bound.name: one for one in made.bounds}
     assert by_name["Pegasos, projected"].applies and not any(one.violated for one in made.bounds)
-    assert (
-        by_name["strongly convex, largest gradient"].right[-1]
-        >= (by_name["strongly convex, steps 1 / (lambda t)"].right[-1])
-    )
+    strongly = [by_name[f"strongly convex, {name}"] for name in ("largest gradient", "steps 1 / (lambda t)")]
+    assert strongly[0].right[-1] >= strongly[1].right[-1]
 
 
 @pytest.mark.parametrize(
