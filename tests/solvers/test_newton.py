@@ -7,6 +7,7 @@ import pytest
 import reference
 import reference_losses
 from scipy import sparse
+from support.class_cases import rows_for
 from support.refused import refused
 from support.training_cases import asked, assert_resumed, looped, make_store, opened, random_rows, stop_after, train
 
@@ -20,21 +21,13 @@ from blocksvm.sources.source import first_chunk
 
 SMOOTH = ("squared-hinge", "logistic", "squared", "squared-epsilon-insensitive", "huber")
 OUTSIDE = "support.smooth_hinge:SMOOTH_HINGE"
+by_user(loss=OUTSIDE)
 
 
 def settings_of(loss: str) -> dict:
     """The loss with the settings that the oracle has."""
     names = get_loss(loss).settings.names()
     return {"loss": loss} | dict(zip(names, reference_losses.REFERENCES[loss].settings, strict=True))
-
-
-def rows_for(loss: str, n: int = 80, d: int = 15, seed: int = 3):
-    by_user(loss=loss)
-    X, y = random_rows(n=n, d=d, seed=seed, density=0.3)
-    if get_loss(loss).of_numbers:
-        rng = np.random.default_rng(seed)
-        y = np.asarray(X @ rng.normal(size=d)) + 0.1 * rng.normal(size=n)
-    return X, y
 
 
 def assert_certified(run, loss: str, X, y, costs, prior=0.0) -> float:
