@@ -14,7 +14,7 @@ import pytest
 import trustme
 from support.dask_processes import dask_processes
 from support.refused import refused
-from support.training_cases import make_store, random_rows, train
+from support.training_cases import logged, make_store, random_rows, train
 
 import blocksvm
 from blocksvm.cluster import dask
@@ -153,8 +153,7 @@ def test_the_command_trains_on_a_local_cluster(store, tmp_path):
     expected = train(store, cluster=1, **SETTINGS)
     assert json.loads(done.stdout)["rel_gap"] == expected.result.certificate.rel_gap
     assert "parts, screened by workers" in done.stderr
-    events = [json.loads(line) for line in trace.read_text().splitlines()]
-    outer = [event for event in events if event["event"] == "outer"]
+    outer = logged(trace, "outer")
     assert all(event["bytes_sent"] > 0 and event["bytes_received"] > 0 for event in outer)
     assert all(event["seconds_workers"] > 0.0 for event in outer)
 
@@ -217,4 +216,4 @@ def test_every_command_reaches_it(keys, tmp_path):
         assert "no scheduler answers" in strangers.stderr.splitlines()[-1]
     for file in (model, trace):
         assert b"key.pem" not in file.read_bytes()
-    assert [json.loads(line)["event"] for line in trace.read_text().splitlines()][-1] == "end"
+    assert logged(trace)[-1]["event"] == "end"

@@ -12,7 +12,7 @@ from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import LOSSES, plain_runner
 from support.refused import refused
 from support.stream_cases import text_of
-from support.training_cases import make_store, random_rows
+from support.training_cases import logged, make_store, random_rows
 
 from blocksvm import Matrix, fit
 from blocksvm.base.user_code import by_user
@@ -83,8 +83,7 @@ def test_settings_are_in_models_checkpoints_and_logs(tmp_path, name, options, ex
         names = {"MODEL": tmp_path / f"{command}.h5", "LOG": tmp_path / f"{command}.jsonl"}
         arguments = [names.get(one, one) for one in arguments]
         succeeds(command, *arguments, *options)
-        events = [json.loads(line) for line in names["LOG"].read_text().splitlines()]
-        assert events[0]["event"] == "start"
+        assert logged(names["LOG"])[0]["event"] == "start"
         made[command] = json.loads(succeeds("info", names["MODEL"], "--json").out)["method"]
         assert as_json(describe_model(names["MODEL"]).method) == made[command]
     assert made["train"] == made["stream"]

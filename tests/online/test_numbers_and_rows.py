@@ -1,7 +1,5 @@
 """Learners of numbers, and of rows alone: their definitions and means, and the way from text or a store to a model."""
 
-import json
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -13,7 +11,7 @@ from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import plain_runner, run
 from support.refused import refused
 from support.stream_cases import learned, text_of, weights_by_id
-from support.training_cases import make_store, svmlight, train
+from support.training_cases import logged, make_store, svmlight, train
 
 from blocksvm import Matrix, fit, load_model
 from blocksvm.online import LEARNERS, get_learner
@@ -43,7 +41,6 @@ CASES = {
     "auto": [{}],
 }  # fmt: skip
 EACH = [(name, case) for name, cases in CASES.items() for case in cases]
-ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in EACH]
 
 
 def numbers(n=200, d=30, seed=0, noise=0.3):
@@ -60,7 +57,7 @@ def test_every_learner_of_numbers_is_tried():
     assert set(CASES) == {name for name in LEARNERS if "numbers" in get_learner(name).targets}
 
 
-@pytest.mark.parametrize(("name", "case"), EACH, ids=ids)
+@pytest.mark.parametrize(("name", "case"), EACH, ids=str)
 def test_the_mean_and_what_was_suffered_are_those_of_each_row(name, case):
     (X, y), average = numbers(n=100), has_mean(name, case)
     runner = plain_runner(name, case, {"n_features": 30}, average=average, targets="numbers")
@@ -100,9 +97,8 @@ def test_from_text_to_predictions(tmp_path, succeeds):
         "--max-outer", "20", "--average", "--valid", store, "--log", log)  # fmt: skip
     assert "root mean squared error on the training rows" in out
     assert "rmse" in err and "mistakes" not in err
-    events = [json.loads(line) for line in log.read_text().splitlines()]
-    assert events[0]["learner_settings"]["targets"] == "numbers"
-    assert [event for event in events if event["event"] == "outer"][-1]["squared_errors"] > 0.0
+    assert logged(log)[0]["learner_settings"]["targets"] == "numbers"
+    assert logged(log, "outer")[-1]["squared_errors"] > 0.0
     _, out, err = succeeds("predict", model, tmp_path / "new.svm", "--scores")
     z = np.array(out.split(), dtype=float)
     assert np.sqrt(np.square(z - y[200:]).mean()) < 0.2 * y.std()
@@ -326,8 +322,7 @@ def test_from_text_to_a_radius(tmp_path, succeeds, refusal):
     options = ("--learner", "pa1", "-C", "0.1", "--targets", "none", "--epsilon", "6", "--learn-radius")
     _, out, err = succeeds("train", store, model, *options, "--log", log)
     assert "radius " in out
-    events = [json.loads(line) for line in log.read_text().splitlines()]
-    assert events[0]["learner_settings"]["learn_radius"] is True
+    assert logged(log)[0]["learner_settings"]["learn_radius"] is True
     for given_ in (tmp_path / "new.svm", store):
         told = refusal("predict", model, given_)
         assert f"{model}: has learned rows without labels, and predicts none" in told

@@ -17,10 +17,9 @@ from blocksvm.testing import check_learner
 
 pytestmark = pytest.mark.slow
 EACH = [(name, case) for name, cases in CASES.items() for case in cases]
-ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in EACH]
 
 
-@pytest.mark.parametrize(("name", "case"), EACH, ids=ids)
+@pytest.mark.parametrize(("name", "case"), EACH, ids=str)
 def test_the_mean_is_that_of_the_weights_after_each_row(name, case):
     """Of weights that are brought up to date, and totals that are summed, only when a row has the feature."""
     (X, y), average = rows(n=100, d=30), has_mean(name, case)

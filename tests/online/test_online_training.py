@@ -1,6 +1,5 @@
 """Online learners through the outer loop: epochs, any number of classes, going on later, prior models, predictions."""
 
-import json
 import math
 
 import numpy as np
@@ -12,7 +11,7 @@ from support.plain_learners import MultiPrototype, OneVsRest
 from support.plain_learners import run as run_plainly
 from support.refused import refused
 from support.stream_cases import weights_by_id
-from support.training_cases import assert_resumed, make_store, random_rows, train
+from support.training_cases import assert_resumed, logged, make_store, random_rows, train
 
 from blocksvm import Matrix, fit, load_model, open_store
 from blocksvm.model.decision_values import area_under_curve
@@ -242,9 +241,8 @@ def test_a_perceptron_stops_when_it_makes_no_mistake_and_says_what_that_shows(tm
     out = succeeds("train", store, tmp_path / "m.h5", "--solver", "perceptron", "--max-outer", 500, "--log",
         tmp_path / "t.jsonl").out  # fmt: skip
     assert "the last epoch made no mistake: the rows are linearly separable, by these weights" in out
-    events = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
-    assert events[-1]["status"] == "converged"
-    assert events[-1]["accuracy"] == 1.0
+    end = logged(tmp_path / "t.jsonl")[-1]
+    assert (end["status"], end["accuracy"]) == ("converged", 1.0)
     y[:3] *= -1
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, name="noisy")
     out = succeeds("train", store, tmp_path / "n.h5", "--solver", "perceptron", "--max-outer", 4).out

@@ -14,7 +14,7 @@ from support.passive_aggressive import COSTS, costing, played, ranked
 from support.plain_learners import plain_runner
 from support.refused import refused
 from support.stream_cases import SMALL_PIECES, learned
-from support.training_cases import assert_resumed, make_store, svmlight, text_of_sets, train
+from support.training_cases import assert_resumed, logged, make_store, svmlight, text_of_sets, train
 
 from blocksvm import Matrix, fit, open_store
 from blocksvm.base.labels import Labels
@@ -126,10 +126,8 @@ def test_commands_learn_with_costs_and_show_them(folder, tmp_path, succeeds, ref
     err = succeeds("train", store, tmp_path / "m.h5", *own, "--order", "stored", "--log", tmp_path / "t").err
     assert "cost" in err
     agree(by_id(tmp_path / "m.h5")[1], W)
-    events = [json.loads(line) for line in (tmp_path / "t").read_text().split("\n")[:-1]]
-    assert events[0]["costs"] == COSTS.tolist()
-    last = [event for event in events if event["event"] == "outer"][-1]
-    assert last["cumulative_cost"] == pytest.approx(cost, rel=1e-12)
+    assert logged(tmp_path / "t")[0]["costs"] == COSTS.tolist()
+    assert logged(tmp_path / "t", "outer")[-1]["cumulative_cost"] == pytest.approx(cost, rel=1e-12)
     assert "C 0.3, cost_rule max-loss, costs of 4 labels" in succeeds("info", tmp_path / "m.h5").out
     labels = ("--labels", "1,2,3,4", "--model", tmp_path / "s.h5")
     out = succeeds("stream", text, *own, *labels).out
@@ -206,8 +204,7 @@ def test_from_text_to_rankings(store, tmp_path, succeeds):
                        for s, own in zip(scores, member, strict=True)])  # fmt: skip
     assert f"perfect rankings {perfect:.6f}" in err
     assert "sets of 0, 10, 20, 30" in succeeds("info", tmp_path / "m.h5").out
-    events = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().split("\n")[:-1]]
-    last = [event for event in events if event["event"] == "outer"][-1]
+    last = logged(tmp_path / "t.jsonl", "outer")[-1]
     assert (last["mistakes"], last["rows"]) == ((losses >= 1.0).sum(), N)
     assert last["cumulative_loss"] == pytest.approx(losses.sum(), rel=1e-6)
     assert last["valid_accuracy"] == perfect

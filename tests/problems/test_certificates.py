@@ -1,7 +1,6 @@
 """Certificates by the formulas, whatever the loss, costs, bias and prior; optima beside libsvm, LIBLINEAR and
 scikit-learn; real targets from text to predictions."""
 
-import json
 import re
 
 import numpy as np
@@ -12,7 +11,7 @@ from reference_losses import REFERENCES, dual_of, primal_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 from support.refused import refused
-from support.training_cases import make_store, random_rows, train
+from support.training_cases import logged, make_store, random_rows, train
 
 from blocksvm import Matrix, fit, load_model, open_store
 from blocksvm.losses import LOSSES, get_loss
@@ -183,14 +182,13 @@ def test_from_text_to_predictions(tmp_path, succeeds):
     trace, model = tmp_path / "t.jsonl", tmp_path / "m.h5"
     out = succeeds("train", store, model, *options, "--log", trace).out
     assert "root mean squared error on the training rows" in out
-    events = [json.loads(line) for line in trace.read_text().splitlines()]
     loaded = load_model(model)
     assert loaded.labels == () and "real targets" in repr(loaded)
     by_id = scipy.sparse.hstack([scipy.sparse.csr_matrix((30, 1)), X[90:]]).tocsr()  # ids are written from 1
     expected = loaded.decision_function(by_id)
     np.testing.assert_array_equal(loaded.predict(by_id), expected)
     rmse = np.sqrt(np.mean((expected - y[90:]) ** 2))
-    last = [event for event in events if event["event"] == "outer"][-1]
+    last = logged(trace, "outer")[-1]
     assert last["valid_rmse"] == pytest.approx(rmse, rel=1e-6)
     assert last["valid_accuracy"] is None
     for source in (test, tmp_path / "test.svm"):

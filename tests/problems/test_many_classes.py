@@ -1,8 +1,6 @@
 """Many classes: one against the others, each problem that of two classes whatever the others do; and Crammer and
 Singer's machine; their passes, certificates and optima."""
 
-import json
-
 import numpy as np
 import pytest
 import reference
@@ -12,7 +10,7 @@ from reference_losses import dual_of, primal_of
 from scipy import sparse
 from support.class_cases import CHUNKS, D, K, N, classes
 from support.refused import refused
-from support.training_cases import looped, make_pass, make_store, train
+from support.training_cases import logged, looped, make_pass, make_store, train
 
 from blocksvm import Matrix, fit, load_model
 from blocksvm.problems.crammer_singer_kernels import best_row, row_state
@@ -186,7 +184,7 @@ def test_from_the_store_to_predictions(rows, tmp_path, succeeds):
     err = succeeds("train", store, tmp_path / "m.h5", "--tol", "1e-4", "--log", trace).err
     assert load_model(tmp_path / "m.h5").labels == (0.0, 1.0, 2.0, 3.0)
     assert "4 classes, each against the others" in err
-    outers = [json.loads(line) for line in trace.read_text().splitlines()]
+    outers = logged(trace)
     assert outers[-2]["classes_done"] == 4
     assert len(outers[-1]["by_class"]["rel_gap"]) == 4
     _, out, err = succeeds("predict", tmp_path / "m.h5", tmp_path / "rows.svm")

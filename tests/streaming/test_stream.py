@@ -15,7 +15,7 @@ from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype, OneVsRest
 from support.refused import refused
 from support.stream_cases import SMALL_PIECES, growing_rows, learned, single, text_of, weights_by_id
-from support.training_cases import make_store, random_rows, svmlight, train
+from support.training_cases import logged, make_store, random_rows, svmlight, train
 
 from blocksvm.model.model_file import load_model
 from blocksvm.store.reader import Store
@@ -102,7 +102,7 @@ def test_the_command_writes_progress_model_and_log(tmp_path, succeeds, refusal):
     options = ["--learner", "pa1", "-C", "0.2", "--query", "0.5", "--model", model, "--log", log, "--save-every", 30]
     _, out, err = succeeds("stream", text, *options)
     assert "100 rows in" in out and "labels asked for:" in out and "average" in err
-    events = [json.loads(line) for line in log.read_text().splitlines()]
+    events = logged(log)
     assert events[0]["event"] == "start"
     assert [e["rows"] for e in events if e["event"] == "progress"] == [1, 2, 4, 8, 16, 32, 64]
     assert (events[-1]["event"], events[-1]["rows"]) == ("end", 100)
@@ -278,7 +278,7 @@ def test_the_command_shows_one_table(tmp_path, succeeds):
     log, model = tmp_path / "l.jsonl", tmp_path / "m.h5"
     arguments = (text, "--learner", "pa1,ogd", "-C", 0.5, "--step", 0.1, "--log", log, "--model", model)
     _, out, err = succeeds("stream", *arguments, "--save-every", 30)
-    events = [json.loads(line) for line in log.read_text().splitlines()]
+    events = logged(log)
     assert events[0]["learners"]["pa1"]["C"] == 0.5
     assert events[0]["learners"]["ogd"]["step"] == 0.1
     last = events[-1]["learners"]
