@@ -62,39 +62,27 @@ def perceptron(z, y, c, p=()):
     return c * max(LONG(0), -y * z)
 
 
+def of_numbers(value, conjugate, bound=np.inf, settings=()):
+    """The loss of a real target, whose a is at most c times this."""
+    ends = (lambda c: (-np.inf, np.inf)) if bound == np.inf else (lambda c: (-c * bound, c * bound))
+    return ReferenceLoss(value, conjugate, ends, False, settings)
+
+
 # losses without a dual
 PRIMAL = {"perceptron": ReferenceLoss(perceptron, None, None)}
 REFERENCES = {
     "hinge": ReferenceLoss(hinge, lambda a, y, c, p: -a, lambda c: (0.0, c)),
     "squared-hinge": ReferenceLoss(squared_hinge, lambda a, y, c, p: a * a / (4 * c) - a, lambda c: (0.0, np.inf)),
     "logistic": ReferenceLoss(logistic, logistic_conjugate, lambda c: (0.0, c)),
-    "epsilon-insensitive": ReferenceLoss(
-        epsilon_insensitive, lambda a, y, c, p: p[0] * abs(a) - a * y, lambda c: (-c, c), labels=False, settings=(0.3,)
+    "epsilon-insensitive": of_numbers(epsilon_insensitive, lambda a, y, c, p: p[0] * abs(a) - a * y, 1.0, (0.3,)),
+    "squared-epsilon-insensitive": of_numbers(
+        squared_epsilon_insensitive, lambda a, y, c, p: p[0] * abs(a) - a * y + a * a / (4 * c), settings=(0.3,)
     ),
-    "squared-epsilon-insensitive": ReferenceLoss(
-        squared_epsilon_insensitive,
-        lambda a, y, c, p: p[0] * abs(a) - a * y + a * a / (4 * c),
-        lambda c: (-np.inf, np.inf),
-        labels=False,
-        settings=(0.3,),
-    ),
-    "squared": ReferenceLoss(
-        lambda z, y, c, p: c * (z - y) ** 2 / 2,
-        lambda a, y, c, p: a * a / (2 * c) - a * y,
-        lambda c: (-np.inf, np.inf),
-        labels=False,
-    ),
-    "absolute": ReferenceLoss(
-        lambda z, y, c, p: c * abs(z - y), lambda a, y, c, p: -a * y, lambda c: (-c, c), labels=False
-    ),
-    "huber": ReferenceLoss(
-        huber, lambda a, y, c, p: a * a / (2 * c) - a * y, lambda c: (-c * 0.7, c * 0.7), labels=False, settings=(0.7,)
-    ),
+    "squared": of_numbers(lambda z, y, c, p: c * (z - y) ** 2 / 2, lambda a, y, c, p: a * a / (2 * c) - a * y),
+    "absolute": of_numbers(lambda z, y, c, p: c * abs(z - y), lambda a, y, c, p: -a * y, 1.0),
+    "huber": of_numbers(huber, lambda a, y, c, p: a * a / (2 * c) - a * y, 0.7, (0.7,)),
     "support.smooth_hinge:SMOOTH_HINGE": ReferenceLoss(
         smooth_hinge, lambda a, y, c, p: p[0] * a * a / (2 * c) - a, lambda c: (0.0, c), settings=(0.6,)
-    ),
-    "support.extra_losses:HUBER": ReferenceLoss(
-        huber, lambda a, y, c, p: a * a / (2 * c) - a * y, lambda c: (-c * 0.7, c * 0.7), labels=False, settings=(0.7,)
     ),
 }
 

@@ -1,32 +1,30 @@
-"""Training by workers: certified as on one machine, and not a bit depends on who they are or what becomes of them."""
+"""Work of workers: certified and scored as on one machine, and not a bit depends on who they are or what becomes of
+them."""
 
+import threading
 from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import reference
 from support.class_cases import classes
+from support.refused import refused
+from support.stream_cases import text_of
 from support.thread_cluster import ThreadCluster
-from support.training_cases import (
-    asked,
-    assert_resumed,
-    make_store,
-    random_rows,
-    rows_of_store,
-    stop_after,
-    svmlight,
-    train,
-)
+from support.training_cases import asked, assert_resumed, make_store, random_rows, rows_of_store, stop_after, train
 
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
-from blocksvm.cluster import dask
-from blocksvm.cluster.dask import ClusterLost
-from blocksvm.cluster.loop import ClusterPlan
+from blocksvm import InputError, cross_validate, fit
+from blocksvm.cluster import dask, part
+from blocksvm.cluster.dask import ClusterLost, Parts
+from blocksvm.cluster.loop import ClusterPlan, bring_near, scoring_by
+from blocksvm.cluster.part import file_at, make, scoring, size_of
+from blocksvm.model.scoring import StoreScorer
 from blocksvm.problems.certificate import CERTIFIED, REL_GAP
 from blocksvm.store.reader import Store, open_store
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.path import cross_validate
 
 NEWTON = {"solver": "newton", "loss": "logistic", "tol": 1e-5}
 BALANCED = {"loss": "squared-hinge", "bias": 1.0, "class_weight": "balanced"}
@@ -81,7 +79,7 @@ def test_a_prior_with_features_that_the_store_lacks(tmp_path, settings):
 @pytest.mark.parametrize("settings", SOLVERS, ids=str)
 def test_rows_with_weights_or_sets_of_labels(tmp_path, settings, kind):
     X, y = random_rows(n=400, d=20, seed=2, density=0.3)
-    rows = [line.partition(" ")[2] for line in svmlight(X, y, 0).splitlines()]
+    rows = [line.partition(" ")[2] for line in text_of(tmp_path, X, y).read_text().splitlines()]
     if kind == "weights":
         lines, format_ = [f"{int(label)} {1 + i % 3} |f {rows[i]}" for i, label in enumerate(y)], "vw"
     else:
@@ -101,9 +99,8 @@ def test_cross_validation(stores, k, settings):
     """Problems of the certified gap as on one machine, and the same bits for any number of workers."""
     settings = settings | {"folds": 3, "tol": 1e-4}
     with open_store(stores[k]) as rows:
-        here, alone, there = (
-            cross_validate(rows, cluster=cluster, **settings) for cluster in (None, ThreadCluster(1), ThreadCluster(3))
-        )
+        clusters = None, ThreadCluster(1), ThreadCluster(3)
+        here, alone, there = (cross_validate(rows, cluster=cluster, **settings) for cluster in clusters)
     assert (alone.rel_gap <= 1e-4).all()
     np.testing.assert_allclose(alone.accuracy, here.accuracy, atol=0.02)
     for name in ("accuracy", "loss", "auc", "rel_gap"):
@@ -174,23 +171,21 @@ def test_a_run_without_an_answer_is_given_up_with_its_state_saved(stores, tmp_pa
 
 
 def test_what_no_cluster_trains_is_refused(stores):
-    for settings, refused in (
+    for settings, says in (
         ({"solver": "pegasos"}, "pegasos"),
         ({"solver": "kernel"}, "kernel"),
         ({"schedule": "overlap"}, "overlap"),
         ({"working_set": "none"}, "working_set=none"),
         ({"memory": 10_000}, "is too small"),
     ):
-        with pytest.raises(InputError, match=refused):
-            train(stores[2], cluster=1, **settings)
+        refused(says, train, stores[2], cluster=1, **settings)
 
 
 def test_a_checkpoint_goes_on_only_where_it_was_begun(stores, tmp_path):
     for begun, resumed, whose in (({"cluster": 2}, {}, "a cluster"), ({}, {"cluster": 2}, "one machine")):
         checkpoint = tmp_path / f"{whose}.ckpt"
         train(stores[2], checkpoint=checkpoint, stop=stop_after(3), **begun)
-        with pytest.raises(InputError, match=f"is of a run on {whose}"):
-            train(stores[2], checkpoint=checkpoint, resume=True, **resumed)
+        refused(f"is of a run on {whose}", train, stores[2], checkpoint=checkpoint, resume=True, **resumed)
 
 
 class Recorded(ThreadCluster):
@@ -274,5 +269,143 @@ def test_answers_are_counted_against_the_memory(stores):
         others = sum(ample.budget.used.values()) - answers
         tight = ClusterPlan(source, TrainSettings.of(**NEWTON, memory=others + answers // 8))
         assert tight.blocks.under_way == 8
-        with pytest.raises(InputError, match="two answers"):
-            ClusterPlan(source, TrainSettings.of(**NEWTON, memory=others + answers // 64))
+        refused("two answers", ClusterPlan, source, TrainSettings.of(**NEWTON, memory=others + answers // 64))
+
+
+MEMORY = 50_000_000
+
+
+@pytest.fixture(scope="module", params=[2, 11])
+def trained(request, stores, tmp_path_factory):
+    """The paths of a store of so many classes and of a model."""
+    path, model = stores[request.param], str(tmp_path_factory.mktemp("trained") / "model.h5")
+    with open_store(path) as store:
+        fit(store, tol=1e-2).save(model)
+    return path, model
+
+
+def joined(pieces) -> list[np.ndarray]:
+    pieces = list(pieces)
+    arrays = [[p.classes for p in pieces], [p.labels for p in pieces], [p.values for p in pieces]]
+    explained = [p.contributions for p in pieces if p.contributions is not None]
+    arrays += [list(part) for part in zip(*explained, strict=True)]
+    return [np.concatenate(array) for array in arrays if array[0] is not None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("more", "at_once"),
+    [({"with_values": True}, 130), ({"with_values": False}, 900), ({"with_values": True, "explain": 3}, 130)],
+)
+def test_workers_score_as_one_process_does(trained, more, at_once):
+    path, model = trained
+    more = {"explain": None} | more
+    expected = joined(StoreScorer(model, path, MEMORY, **more).scores())
+    scorer = StoreScorer(model, path, MEMORY, **more)
+    scored = scorer.scores(small_memory(scorer, at_once, partial(scoring_by, ThreadCluster(3), scorer, model, more)))
+    for array, of_workers in zip(expected, joined(scored), strict=True):
+        np.testing.assert_array_equal(of_workers, array)
+
+
+def small_memory(scorer: StoreScorer, at_once: int, sharing):
+    """Sharing of the scorer's chunks with what is left of the memory for so many rows at once."""
+
+    def shared(store):
+        context = sharing(store)
+        left = scorer.budget.left - scorer.row_bytes * at_once
+        scorer.budget.take("the rest", left)
+        return context
+
+    return shared
+
+
+def test_scores_are_counted_against_the_memory(trained):
+    path, model = trained
+    scorer = StoreScorer(model, path, MEMORY, True)
+    left = scorer.budget.left
+    with Store(path) as store, scoring_by(ThreadCluster(1), scorer, model, {"with_values": True}, store):
+        assert 0 < scorer.budget.used["answers of workers"] <= left // 4
+
+
+def test_a_model_that_is_another_one_is_refused(trained, tmp_path):
+    path, model = trained
+    with Store(path) as store:
+        stored = str(path), store.fingerprint
+        with scoring(stored, file_at(model), MEMORY, {}) as scored:
+            answer = scored((np.arange(len(store.chunks)), 0, 100), None)
+        assert sum(len(rows.source) for rows in answer) == 100 and size_of(answer) > 100 * (8 + 8)
+        for other in ((model, "0"), (str(tmp_path / "none.h5"), file_at(model)[1])):
+            refused("is not there, or is another model", scoring(stored, other, MEMORY, {}).__enter__)
+
+
+def test_another_store_of_that_name_is_refused(trained, tmp_path):
+    (path, model), other = trained, make_store(tmp_path, *random_rows(n=90, d=40, seed=7), "other", 128)
+    with Store(path) as store, pytest.raises(InputError, match=r"other.h5: is another store"):
+        scoring((str(other), store.fingerprint), file_at(model), MEMORY, {}).__enter__()
+
+
+def test_what_no_cluster_scores_is_refused(trained, tmp_path, refusal):
+    (tmp_path / "rows.svm").write_text("1 1:1\n")
+    store, model, text = *map(str, trained), str(tmp_path / "rows.svm")
+    for words, said in (
+        ((store, "--cluster-timeout", "9"), "--cluster-timeout: is for --cluster"),
+        ((text, "--cluster", "local:2"), "--cluster: its workers score a store, or files into a folder"),
+        ((store, "--cluster", "local:2", "--threads", "2"), "--threads: workers have as many"),
+        ((store, "--security", "a", "b", "c"), "--security: is for --cluster"),
+    ):
+        assert said in refusal("predict", model, *words)
+
+
+@pytest.fixture
+def new(monkeypatch):
+    """A worker that has done nothing."""
+    monkeypatch.setattr(part, "held", threading.local())
+    monkeypatch.setattr(part, "check", lambda job: None)
+
+
+def test_small_changes_are_made_in_the_end():
+    near, w = np.zeros(500), np.random.default_rng(1).normal(size=500)
+    w[:2] = 1e300, 0.0
+    changed = []
+    for _ in range(60):
+        before = near.copy()
+        bring_near(near, w)
+        assert set(near[near != before]) <= set(w)
+        changed.append(np.count_nonzero(near != before))
+    assert changed[0] == 1 and 1 < len([n for n in changed if n])
+    np.testing.assert_array_equal(near, w)
+
+
+@pytest.mark.parametrize("changed", [0, 3, 40, 100])
+def test_workers_make_the_version_that_was_meant(new, changed):
+    """In any order, one that joins as well; and of few changes few bytes are sent."""
+    rng = np.random.default_rng(changed)
+    parts = Parts(SimpleNamespace(keep=lambda value: value), 1, 0, print)
+    job = SimpleNamespace(key="a", opened=lambda: contextmanager(lambda: (yield lambda number, w: w))())
+    w, versions = rng.normal(size=100), []
+    for _ in range(8):
+        w = w.copy()
+        w[rng.permutation(100)[:changed]] = rng.normal(size=changed)
+        versions.append((parts.version(w), w))
+        assert size_of(versions[-1][0][1:]) <= w.nbytes // 2
+    assert (parts.traffic.bytes_sent < 4 * w.nbytes) == (changed < 40)
+    for number in [*range(8), 0, 2, 1, 7, 6, 3]:
+        version, wanted = versions[number]
+        np.testing.assert_array_equal(make(job, number, *version), wanted)
+
+
+def test_a_thread_holds_the_store_of_one_job(new):
+    closed = []
+
+    @contextmanager
+    def opened(key):
+        yield lambda number, w: (number, key)
+        closed.append(key)
+
+    jobs = [SimpleNamespace(key=key, opened=partial(opened, key)) for key in "abc"]
+    assert [make(job, k) for k, job in enumerate(jobs)] == [(0, "a"), (1, "b"), (2, "c")]
+    assert closed == ["a", "b"]
+    other = threading.Thread(target=make, args=(jobs[0], 0))
+    other.start()
+    other.join()
+    assert closed == ["a", "b"]

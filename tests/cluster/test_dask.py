@@ -13,12 +13,10 @@ from functools import partial
 import pytest
 import trustme
 from support.dask_processes import dask_processes
-from support.training_cases import make_store, random_rows, train
+from support.refused import refused
+from support.training_cases import logged, make_store, random_rows, train
 
 import blocksvm
-import blocksvm.predict
-import blocksvm.train
-from blocksvm.base.errors import InputError
 from blocksvm.cluster import dask
 from blocksvm.cluster.dask import Cluster, ClusterLost
 from blocksvm.cluster.part import Job, here, make, opened_store
@@ -102,8 +100,7 @@ def test_fit_takes_a_client_or_an_address(cluster, store):
             fitted = blocksvm.fit(rows, cluster=client, **SETTINGS)
         again = blocksvm.fit(rows, cluster=cluster.address, **SETTINGS)
     assert fitted.certificate == again.certificate == expected.result.certificate
-    with pytest.raises(InputError, match="cluster: reads a store"):
-        blocksvm.fit(*random_rows(), cluster="local:1")
+    refused("cluster: reads a store", blocksvm.fit, *random_rows(), cluster="local:1")
 
 
 def unclosed_clients() -> list:
@@ -114,12 +111,12 @@ def unclosed_clients() -> list:
 
 
 def test_no_cluster_at_the_address(store, impatient):
-    with pytest.raises(InputError, match="cluster=tcp://127.0.0.1:9: no scheduler answers"):
-        train(store, cluster=Cluster("tcp://127.0.0.1:9"), **SETTINGS)
-    with pytest.raises(InputError, match="^cluster=local:none: expected local:N"):
-        train(store, cluster=Cluster("local:none"), **SETTINGS)
-    with pytest.raises(InputError, match="cluster=tls://127.0.0.1:9: no scheduler answers"):
-        train(store, cluster=Cluster("tls://127.0.0.1:9"), **SETTINGS)
+    for address, told in (
+        ("tcp://127.0.0.1:9", "no scheduler answers"),
+        ("local:none", "expected local:N"),
+        ("tls://127.0.0.1:9", "no scheduler answers"),
+    ):
+        refused(f"^cluster={address}: {told}", train, store, cluster=Cluster(address), **SETTINGS)
     assert not unclosed_clients()
 
 
@@ -130,8 +127,7 @@ def test_a_scheduler_that_accepts_and_never_answers(store, impatient):
     before = library.config.get(name)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(InputError, match="no scheduler answers"):
-            train(store, cluster=Cluster(address), **SETTINGS)
+        refused("no scheduler answers", train, store, cluster=Cluster(address), **SETTINGS)
     assert library.config.get(name) == before
 
 
@@ -146,8 +142,7 @@ def test_workers_of_another_kind_are_refused(cluster, store):
             (job, "may take .* of memory"),
             (Job(1, partial(opened_store, str(store), "0")), "is another store than the one that this run reads"),
         ):
-            with pytest.raises(InputError, match=text):
-                there.submit(make, there.keep(other), None).result(60)
+            refused(text, there.submit(make, there.keep(other), None).result, 60)
 
 
 def test_the_command_trains_on_a_local_cluster(store, tmp_path):
@@ -158,8 +153,7 @@ def test_the_command_trains_on_a_local_cluster(store, tmp_path):
     expected = train(store, cluster=1, **SETTINGS)
     assert json.loads(done.stdout)["rel_gap"] == expected.result.certificate.rel_gap
     assert "parts, screened by workers" in done.stderr
-    events = [json.loads(line) for line in trace.read_text().splitlines()]
-    outer = [event for event in events if event["event"] == "outer"]
+    outer = logged(trace, "outer")
     assert all(event["bytes_sent"] > 0 and event["bytes_received"] > 0 for event in outer)
     assert all(event["seconds_workers"] > 0.0 for event in outer)
 
@@ -167,15 +161,15 @@ def test_the_command_trains_on_a_local_cluster(store, tmp_path):
 def test_the_commands_at_an_address(cluster, store, tmp_path, succeeds, refusal):
     model, damaged = tmp_path / "m.h5", tmp_path / "damaged.h5"
     place = "--cluster", cluster.address
-    succeeds(blocksvm.train.main, store, model, "--tol", "1e-2", *place)
+    succeeds("train", store, model, "--tol", "1e-2", *place)
     for name, more in (("here", ()), ("there", place)):
-        succeeds(blocksvm.predict.main, model, store, tmp_path / name, *more)
+        succeeds("predict", model, store, tmp_path / name, *more)
     assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
     texts = [tmp_path / f"{k}.svm" for k in range(3)]
     for k, text in enumerate(texts):
         text.write_text("".join(f"{1 - 2 * (i % 2)} {1 + (i + k) % 30}:1\n" for i in range(100 + k)))
     for name, more in (("files-here/", ()), ("files-there/", place)):
-        succeeds(blocksvm.predict.main, model, *texts, f"{tmp_path}/{name}", *more)
+        succeeds("predict", model, *texts, f"{tmp_path}/{name}", *more)
     for text in texts:
         files = [(tmp_path / name / text.name).read_bytes() for name in ("files-here", "files-there")]
         assert files[0] == files[1] and files[0].count(b"\n") >= 100
@@ -185,7 +179,7 @@ def test_the_commands_at_an_address(cluster, store, tmp_path, succeeds, refusal)
         parts = rows.parts.records
         data[int(parts["offset"][4]) + int(parts["size"][4]) // 2] ^= 255
     damaged.write_bytes(data)
-    assert "chunk 4" in refusal(blocksvm.predict.main, model, damaged, tmp_path / "damaged", *place)
+    assert "chunk 4" in refusal("predict", model, damaged, tmp_path / "damaged", *place)
 
 
 @pytest.fixture(scope="module")
@@ -222,4 +216,4 @@ def test_every_command_reaches_it(keys, tmp_path):
         assert "no scheduler answers" in strangers.stderr.splitlines()[-1]
     for file in (model, trace):
         assert b"key.pem" not in file.read_bytes()
-    assert [json.loads(line)["event"] for line in trace.read_text().splitlines()][-1] == "end"
+    assert logged(trace)[-1]["event"] == "end"

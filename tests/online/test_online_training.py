@@ -1,6 +1,5 @@
 """Online learners through the outer loop: epochs, any number of classes, going on later, prior models, predictions."""
 
-import json
 import math
 
 import numpy as np
@@ -10,36 +9,39 @@ from support.class_cases import classes
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype, OneVsRest
 from support.plain_learners import run as run_plainly
-from support.stream_cases import learned, text_of, weights_by_id
-from support.training_cases import assert_resumed, make_store, random_rows, stop_after, train
+from support.refused import refused
+from support.stream_cases import weights_by_id
+from support.training_cases import assert_resumed, logged, make_store, random_rows, train
 
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
-from blocksvm.info import main as info
+from blocksvm import Matrix, fit, load_model, open_store
 from blocksvm.model.decision_values import area_under_curve
-from blocksvm.model.model_file import load_model
-from blocksvm.predict import main as predict
-from blocksvm.sources.matrix import Matrix
-from blocksvm.store.reader import open_store
-from blocksvm.stream import main as stream_main
-from blocksvm.streaming.stream_saving import save_stream
-from blocksvm.train import main as train_main
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
 
 
-@pytest.mark.parametrize("name", ["perceptron-bias", "arow", "hf-fobos", "omd", "auto"])
-def test_epochs_in_stored_order_learn_row_by_row_for_any_blocks(name):
+OF_CLASSES, OF_NUMBERS = ("perceptron-bias", "arow", "hf-fobos", "omd", "auto"), ("pa1", "nag", "adagrad-rda")
+
+
+@pytest.mark.parametrize(
+    ("name", "targets"), [*((name, None) for name in OF_CLASSES), *((name, "numbers") for name in OF_NUMBERS)]
+)
+def test_epochs_in_stored_order_learn_row_by_row_for_any_blocks(name, targets):
     X, y = random_rows(n=70, seed=1)
+    y = y if targets is None else X @ np.linspace(-1.0, 2.0, X.shape[1]) + 0.3 * y
     known = {"max_norm": float(np.sqrt((X.toarray() ** 2).sum(axis=1).max()))} if name == "perceptron-bias" else {}
-    _, expected, _ = run_plainly(PLAIN[name](X.shape[1], **known), X.toarray(), y, epochs=2)
+    _, expected, _ = run_plainly(PLAIN[name](X.shape[1], targets=targets, **known), X.toarray(), y, epochs=2)
     found = []
     for rows_a_chunk, blocks in ((1, 1), (7, 2), (70, None)):
         source = Matrix(X, y, chunk_rows=np.arange(0, 70, rows_a_chunk))
-        run = train(source, learner=name, order="stored", max_outer=2, block_chunks=blocks)
+        run = train(source, learner=name, order="stored", max_outer=2, block_chunks=blocks, targets=targets)
         assert run.result.status in ("max-outer", "converged")
         found.append(run.w)
-        np.testing.assert_allclose(run.w[:-1], expected, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(run.w[:-1], expected, rtol=1e-9, atol=1e-9)
+        certificate, last = run.result.certificate, run.outer()[-1]
+        if targets is None:
+            continue
+        assert certificate.rmse == pytest.approx(np.sqrt(np.square(X @ run.w[:-1] - y).mean()), rel=1e-12)
+        assert certificate.accuracy is None and last["mistakes"] is None and last["squared_errors"] > 0.0
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
 
@@ -68,7 +70,7 @@ def test_more_classes_from_store_to_prediction(tmp_path, name, rule, succeeds):
     store = make_store(tmp_path, X, y, dtype="float64", keep_order=True)
     model, out = tmp_path / "m.h5", tmp_path / "p.txt"
     options = ["--solver", name, "--order", "stored", "--multiclass", rule, "--bias", "1"]
-    succeeds(train_main, store, model, *options)
+    succeeds("train", store, model, *options)
     k, d = 4, X.shape[1]
     wide = np.hstack([X.toarray(), np.ones((len(y), 1))])
     labels = np.unique(y)
@@ -82,15 +84,15 @@ def test_more_classes_from_store_to_prediction(tmp_path, name, rule, succeeds):
     expected = labels[[dense.predict(x) for x in wide]]
     text = tmp_path / "rows.svm"
     for source in (text, store):
-        told = succeeds(predict, model, source, out, "--overwrite").out
+        told = succeeds("predict", model, source, out, "--overwrite").out
         assert [float(line) for line in out.read_text().split()] == expected.tolist()
         assert f"accuracy {np.mean(expected == y):.6f}" in told
-        succeeds(predict, model, source, out, "--overwrite", "--scores")
+        succeeds("predict", model, source, out, "--overwrite", "--scores")
         values = np.array([line.split() for line in out.read_text().splitlines()], float)
         np.testing.assert_allclose(values, [dense.W @ x for x in wide], rtol=1e-9, atol=1e-9)
     columns = scipy.sparse.hstack([scipy.sparse.csr_matrix((len(y), 1)), X]).tocsr()
     assert loaded.predict(columns).tolist() == expected.tolist()
-    told = succeeds(info, model).out
+    told = succeeds("info", model).out
     assert "-3, 0.5, 7, 40" in told
     assert name in told
 
@@ -139,25 +141,26 @@ def test_continuing_on_other_rows_keeps_what_only_the_model_knows(tmp_path):
     assert model.intercept == pytest.approx(0.5 * dense.w[21], rel=1e-9)
 
 
-def test_what_cannot_be_continued_is_refused(tmp_path):
-    source = Matrix(*random_rows(seed=7))
-    fit(source, solver="pa1", C=0.5).save(tmp_path / "m.h5")
-    for settings, what in [
-        ({"solver": "pa2", "C": 0.5}, "was learned by pa1, not by pa2; leave solver out"),
-        ({"solver": "pa1", "C": 0.3}, "was learned with C=0.5, but 0.3 is given now"),
-        ({"C": 0.3}, "was learned with C=0.5, but 0.3 is given now"),
-        ({"bias": 1.0}, "was learned with bias 0, but 1 is given now"),
-        ({"solver": "dual-cd"}, "was learned by pa1, not by dual-cd"),
-    ]:
-        with pytest.raises(InputError, match=what):
-            fit(source, start_from=tmp_path / "m.h5", **settings)
-    fit(source).save(tmp_path / "batch.h5")
-    with pytest.raises(InputError, match="start_from: pa1 does not accept it"):
-        fit(source, solver="pa1", start_from=tmp_path / "batch.h5")
+def test_what_cannot_be_gone_on_with_is_refused(tmp_path):
     X, y = random_rows(seed=7)
-    other = Matrix(X, np.where(y > 0, 2.0, 1.0))
-    with pytest.raises(InputError, match="has the labels -1, 1, other ones"):
-        fit(other, solver="pa1", C=0.5, start_from=tmp_path / "m.h5")
+    source, other = Matrix(X, y), Matrix(X, np.where(y > 0, 2.0, 1.0))
+    fit(source, solver="pa1", C=0.5).save(tmp_path / "m.h5")
+    fit(source, bias=1.0).save(tmp_path / "batch.h5")
+    batch, prior = {"start_from": tmp_path / "batch.h5"}, {"prior": tmp_path / "batch.h5"}
+    for rows, settings, what in [
+        (source, {"solver": "pa2", "C": 0.5}, "was learned by pa1, not by pa2; leave solver out"),
+        (source, {"solver": "pa1", "C": 0.3}, "was learned with C=0.5, but 0.3 is given now"),
+        (source, {"C": 0.3}, "was learned with C=0.5, but 0.3 is given now"),
+        (source, {"bias": 1.0}, "was learned with bias 0, but 1 is given now"),
+        (source, {"solver": "dual-cd"}, "was learned by pa1, not by dual-cd"),
+        (other, {"solver": "pa1", "C": 0.5}, "has the labels -1, 1, other ones"),
+        (source, {"solver": "pa1"} | batch, "start_from: pa1 does not accept it"),
+        (source, {"start_from": None} | prior, "has an intercept, but there is no constant feature"),
+        (source, {"solver": "pegasos", "start_from": None} | prior,
+         "prior: pegasos does not accept it; dual-cd and most learners take one"),
+        (source, {"bias": 1.0} | batch | prior, "not together with prior"),
+    ]:  # fmt: skip
+        refused(what, fit, rows, **{"start_from": tmp_path / "m.h5"} | settings)
 
 
 @pytest.mark.parametrize("average", [False, True])
@@ -216,29 +219,17 @@ def test_the_area_under_the_curve_counts_pairs():
     assert area_under_curve(values, positive) == pytest.approx(expected)
 
 
-def test_a_resumed_run_must_have_the_same_prior(tmp_path):
+def test_a_run_is_resumed_and_must_have_the_same_prior(tmp_path):
     source = Matrix(*random_rows(n=90, seed=8), chunk_rows=np.arange(0, 90, 6))
+    learner = {"solver": "adagrad-fobos", "max_outer": 4, "block_chunks": 3, "l1": 0.01, "average": True}
+    assert_resumed(source, tmp_path, (1, 7, 13), **learner)
     for k, C in enumerate((0.1, 5.0)):
         fit(source, C=C, tol=1e-2).save(tmp_path / f"prior{k}.h5")
-    path = tmp_path / "run.ckpt"
     settings = {"tol": 1e-6, "schedule": "2", "block_chunks": 3, "prior": tmp_path / "prior0.h5"}
-    whole = train(source, **settings)
-    train(source, stop=stop_after(5), checkpoint=path, **settings)
+    assert_resumed(source, tmp_path, (5,), **settings)
     for prior, what in ((tmp_path / "prior1.h5", "with another prior"), (None, "with prior")):
-        with pytest.raises(InputError, match=f"was begun {what}; resume with the same"):
-            train(source, checkpoint=path, resume=True, **(settings | {"prior": prior}))
-    assert train(source, checkpoint=path, resume=True, **settings).same(whole)
-
-
-def test_what_cannot_have_a_prior_is_refused(tmp_path):
-    source = Matrix(*random_rows(seed=8))
-    fit(source, bias=1.0).save(tmp_path / "prior.h5")
-    with pytest.raises(InputError, match="has an intercept, but there is no constant feature"):
-        fit(source, prior=tmp_path / "prior.h5")
-    with pytest.raises(InputError, match="prior: pegasos does not accept it; dual-cd and most learners take one"):
-        fit(source, solver="pegasos", prior=tmp_path / "prior.h5")
-    with pytest.raises(InputError, match="not together with prior"):
-        fit(source, bias=1.0, prior=tmp_path / "prior.h5", start_from=tmp_path / "prior.h5")
+        asked = settings | {"prior": prior, "checkpoint": tmp_path / "5.ckpt", "resume": True}
+        refused(f"was begun {what}; resume with the same", train, source, **asked)
 
 
 def test_a_perceptron_stops_when_it_makes_no_mistake_and_says_what_that_shows(tmp_path, succeeds):
@@ -247,22 +238,15 @@ def test_a_perceptron_stops_when_it_makes_no_mistake_and_says_what_that_shows(tm
     y = np.where(X @ np.ones(5) > 0, 1.0, -1.0)
     X += 0.3 * y[:, None]
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y)
-    out = succeeds(train_main, store, tmp_path / "m.h5", "--solver", "perceptron", "--max-outer", 500, "--log",
+    out = succeeds("train", store, tmp_path / "m.h5", "--solver", "perceptron", "--max-outer", 500, "--log",
         tmp_path / "t.jsonl").out  # fmt: skip
     assert "the last epoch made no mistake: the rows are linearly separable, by these weights" in out
-    events = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
-    assert events[-1]["status"] == "converged"
-    assert events[-1]["accuracy"] == 1.0
+    end = logged(tmp_path / "t.jsonl")[-1]
+    assert (end["status"], end["accuracy"]) == ("converged", 1.0)
     y[:3] *= -1
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, name="noisy")
-    out = succeeds(train_main, store, tmp_path / "n.h5", "--solver", "perceptron", "--max-outer", 4).out
+    out = succeeds("train", store, tmp_path / "n.h5", "--solver", "perceptron", "--max-outer", 4).out
     assert "every epoch made mistakes, " in out and "this does not show whether the rows are separable" in out
-
-
-def test_a_learner_is_resumed_and_checkpointed_like_any_solver(tmp_path):
-    source = Matrix(*random_rows(n=90, seed=10), chunk_rows=np.arange(0, 90, 6))
-    settings = {"solver": "adagrad-fobos", "max_outer": 4, "block_chunks": 3, "l1": 0.01, "average": True}
-    assert_resumed(source, tmp_path, (1, 7, 13), **settings)
 
 
 def test_separable_by_the_last_weights_is_not_separable_by_their_mean():
@@ -288,20 +272,12 @@ def test_a_learner_for_each_class_is_at_rest_when_none_of_them_moves():
     assert told_rightly_before, "no epoch told every class rightly while a learner was wrong"
 
 
-@pytest.mark.parametrize("average", [False, True])
-def test_pegasos_as_a_learner_is_the_same_from_a_store_and_from_text(tmp_path, average):
+def test_pegasos_as_a_learner_may_be_given_C():
     X, y = random_rows(n=80, d=10, seed=4, dtype=np.float32)
-    run = {"learner": "pegasos", "order": "stored", "average": average}
-    with open_store(make_store(tmp_path, X, y, keep_order=True)) as store:
-        trained = fit(store, lam=0.05, **run).model
-    stream, _ = learned(text_of(tmp_path, X, y), "pegasos", settings={"lam": 0.05}, average=average)
-    save_stream(tmp_path / "stream.h5", stream)
-    streamed = weights_by_id(tmp_path / "stream.h5", 11)[0]
-    np.testing.assert_allclose(trained.weights, streamed[trained.feature_ids], rtol=1e-12, atol=1e-15)
-    by_C = fit(X, y, C=1.0 / (0.05 * 80), **run).model
-    np.testing.assert_allclose(by_C.weights, streamed[1:], rtol=1e-9, atol=1e-12)
-    with pytest.raises(InputError, match="lam and C say the same thing"):
-        fit(X, y, C=1.0, lam=0.1, **run)
+    run = {"learner": "pegasos", "order": "stored", "average": True}
+    trained, by_C = (fit(X, y, **run | own).model.weights for own in ({"lam": 0.05}, {"C": 1.0 / (0.05 * 80)}))
+    np.testing.assert_allclose(by_C, trained, rtol=1e-9, atol=1e-12)
+    refused("lam and C say the same thing", fit, X, y, C=1.0, lam=0.1, **run)
 
 
 @pytest.mark.parametrize(("learner", "n_classes"), [("pa1", 2), ("fobos", 2), ("arow", 3)])
@@ -327,14 +303,11 @@ def test_balanced_classes_and_who_takes_no_weights(tmp_path, succeeds, refusal):
     y = np.where(X @ np.arange(10.0) > 1.0, "rare", np.where(y > 0, "a", "b"))
     names, counts = np.unique(y, return_counts=True)
     weights = {name: 90 / (3 * count) for name, count in zip(names.tolist(), counts.tolist(), strict=True)}
-    balanced = fit(X, y, learner="arow", class_weight="balanced", order="stored")
-    np.testing.assert_array_equal(
-        balanced.result.w, fit(X, y, learner="arow", class_weight=weights, order="stored").result.w
-    )
-    with pytest.raises(InputError, match="class_weight: cw-var does not support class weights"):
-        fit(X, y, learner="cw-var", class_weight="balanced")
+    own = {"learner": "arow", "order": "stored"}
+    found, expected = (fit(X, y, class_weight=chosen, **own).result.w for chosen in ("balanced", weights))
+    np.testing.assert_array_equal(found, expected)
+    refused("class_weight: cw-var does not support class weights", fit, X, y, learner="cw-var", class_weight="balanced")
     store = make_store(tmp_path, *random_rows())
-    succeeds(train_main, store, tmp_path / "m.h5", "--learner", "pa1", "--class-weight", "balanced", "--quiet")
-    assert "was learned with --class-weight balanced, which a stream does not take" in refusal(
-        stream_main, tmp_path / "rows.svm", "--from", tmp_path / "m.h5", "--quiet"
-    )
+    succeeds("train", store, tmp_path / "m.h5", "--learner", "pa1", "--class-weight", "balanced", "--quiet")
+    told = refusal("stream", tmp_path / "rows.svm", "--from", tmp_path / "m.h5", "--quiet")
+    assert "was learned with --class-weight balanced, which a stream does not take" in told

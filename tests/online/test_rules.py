@@ -1,12 +1,20 @@
-"""The rules of the online learners judged: by the problems their steps solve, by hand."""
+"""The rules of the online learners judged: by the problems their steps solve, by their definitions, by hand."""
 
 import numpy as np
 import pytest
 import scipy.optimize
 import scipy.special
 import scipy.stats
-from support.online_cases import CASES
-from support.plain_learners import LEARNERS, LOSSES, MultiPrototype, OneVsRest, run
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit, gammaln
+from support.online_cases import CASES, ratio, rows, taught
+from support.plain_learners import LEARNERS, LOSSES, MultiPrototype, OneVsRest, plain_runner, run
+
+from blocksvm.losses import get_loss
+from blocksvm.online.loops import MISTAKES, SQUARED_ERRORS
+from blocksvm.online.rules.auto import COIN_COLUMNS, SCALAR
+from blocksvm.online.rules.coin import COLUMN
 
 
 def cases(wanted=lambda name, settings_: True):
@@ -18,7 +26,7 @@ ALL = cases(lambda name, settings_: settings_.get("group") != 2.0)  # which leav
 INF = float("inf")
 
 
-def rows(n=40, d=4, seed=0):
+def few_rows(n=40, d=4, seed=0):
     """Rows that a line separates but for noise, with some zero entries."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.8)
@@ -107,9 +115,8 @@ def test_passive_aggressive_step_is_the_minimiser(name, C, m, y, epsilon):
         optimum = minimise(lambda w: 0.5 * np.sum((w - before) ** 2), before, met)
     else:
         met = [*(lambda p, of=of: p[3] - of(p[:3]) for of in short), lambda p: p[3]]
-        optimum = minimise(
-            lambda p: 0.5 * np.sum((p[:3] - before) ** 2) + C * p[3] ** int(name[-1]), np.append(before, 3.0), met
-        )[:3]
+        power, start = int(name[-1]), np.append(before, 3.0)
+        optimum = minimise(lambda p: 0.5 * np.sum((p[:3] - before) ** 2) + C * p[3] ** power, start, met)[:3]
     np.testing.assert_allclose(learner.w, optimum, atol=1e-8)
     assert np.any(learner.w != before) == (m < 1 if epsilon is None else abs(m - 1) > epsilon)
 
@@ -195,7 +202,7 @@ def test_perceptrons_by_hand():
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_perceptron_linearised_forel_and_the_euclidean_mirror_follow_gradient_descent(loss):
-    X, y = rows()
+    X, y = few_rows()
     X[5] = 0
     ogd = run(LEARNERS["ogd"](4, step=0.2, decay="constant", loss=loss), X, y, 2)
     assert np.max(np.abs(ogd[1])) > 0.01
@@ -208,9 +215,8 @@ def test_perceptron_linearised_forel_and_the_euclidean_mirror_follow_gradient_de
 @pytest.mark.parametrize("p", [None, *(pytest.param(p, marks=pytest.mark.slow) for p in (2.0, 3.0, 4.5))])
 def test_a_mirror_is_the_minimiser(p):
     """argmin -<theta, w> + R(w): of the p-norm, or (None) of 2 d shares of U with R = (U / eta) sum share log share."""
-    learner = LEARNERS["omd"](
-        3, step=0.4, **({"mirror": "p-norm", "p": p} if p else {"mirror": "entropic", "radius": 3})
-    )
+    mirror = {"mirror": "p-norm", "p": p} if p else {"mirror": "entropic", "radius": 3}
+    learner = LEARNERS["omd"](3, step=0.4, **mirror)
     np.testing.assert_array_equal(learner.w, 0)
     for x, y in [((0.5, -1.0, 0.2), 1), ((0.9, 1.0, 0.4), -1), ((-0.2, 0.4, 0.7), 1)]:
         learner.learn(np.array(x), y)
@@ -241,7 +247,7 @@ def test_entropic_mirror_has_no_overflow_and_no_cancellation():
 
 def path(name, **settings_):
     """(t, w_t, g_t, all g so far, w_{t+1}) of a learner with hinge loss, the gradients worked out here."""
-    X, y = rows(n=25, d=3, seed=2)
+    X, y = few_rows(n=25, d=3, seed=2)
     X[7] = 0
     learner, past = LEARNERS[name](3, **settings_), []
     for t, (x, label) in enumerate(zip(X, y, strict=True), 1):
@@ -291,7 +297,7 @@ def test_each_weight_after_each_round_is_the_minimiser(name, settings_):
 def test_labels_features_and_rows_are_treated_alike(name, settings_):
     """Negated labels negate the weights; the order of features does not matter; unseen ones stay at 0; rows are not
     written to."""
-    X, y = rows()
+    X, y = few_rows()
     X[4], order = 0, np.array([2, 0, 3, 1])
     kept, labels = X.copy(), y.copy()
     (scores, w, mean), (scores_, w_, mean_) = (run(LEARNERS[name](4, **settings_), X, s * y, 2) for s in (1, -1))
@@ -318,7 +324,7 @@ def test_rows_of_zeros_first_take_no_step(name, settings_):
     "name", ["perceptron", "pa", "pa1", "pa2", "cw-var", "cw-stdev", "arow", "scw1", "scw2", "forel"]
 )
 def test_rows_of_zeros_do_nothing_to_learners_without_decay(name):
-    X, y = rows()
+    X, y = few_rows()
     gaps = np.zeros((80, 4))
     gaps[::2] = X
     learner, with_zeros = LEARNERS[name](4), LEARNERS[name](4)
@@ -360,7 +366,7 @@ def scaled(name, c):
 @pytest.mark.parametrize("c", [2.0**80, 2.0**-80])
 @pytest.mark.parametrize("name", [name for name in LEARNERS if name != "perceptron-bias"])
 def test_huge_and_tiny_rows_give_the_scaled_path(name, c):
-    X, y = rows()
+    X, y = few_rows()
     with np.errstate(all="raise", under="ignore"):
         _, w, _ = run(LEARNERS[name](4, **scaled(name, 1.0)[0]), X, y)
         settings_, power = scaled(name, c)
@@ -373,7 +379,7 @@ def test_huge_and_tiny_rows_give_the_scaled_path(name, c):
 def test_huge_and_tiny_rows_among_others(name, settings_):
     if name == "perceptron-bias":
         settings_ = settings_ | {"max_norm": 1e49}
-    X, y = rows(30, seed=3)
+    X, y = few_rows(30, seed=3)
     X = X * np.array([1.0, 1e49, 1e-49, 0.0, 1e-49])[np.arange(30) % 5][:, None]
     learner = LEARNERS[name](4, **settings_)
     with np.errstate(all="raise", under="ignore"):
@@ -381,12 +387,6 @@ def test_huge_and_tiny_rows_among_others(name, settings_):
     assert np.all(np.isfinite(scores)) and np.all(np.isfinite(w)) and np.all(np.isfinite(mean)) and np.any(w != 0)
     if name.startswith(("cw", "scw", "arow")):
         assert np.all((learner.variance > 0) & np.isfinite(learner.variance))
-
-
-def three_classes(n=60):
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(n, 4))
-    return X, np.argmax(X @ rng.normal(size=(4, 3)) + 0.3 * rng.normal(size=(n, 3)), axis=1)
 
 
 def test_ties_between_classes_go_to_the_smaller():
@@ -405,7 +405,9 @@ def test_ties_between_classes_go_to_the_smaller():
 
 @ALL
 def test_one_vs_rest_is_its_binary_learners(name, settings_):
-    X, labels = three_classes(30)
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(30, 4))
+    labels = np.argmax(X @ rng.normal(size=(4, 3)) + 0.3 * rng.normal(size=(30, 3)), axis=1)
     learner = OneVsRest(lambda d: LEARNERS[name](d, **settings_), 3, 4)
     for x, c in zip(X, labels, strict=True):
         learner.learn(x, c)
@@ -417,3 +419,163 @@ def test_one_vs_rest_is_its_binary_learners(name, settings_):
         scores.append(alone.score(X[0]))
     np.testing.assert_array_equal(learner.scores(X[0]), scores)
     assert learner.predict(X[0]) == scores.index(max(scores))
+
+
+def learned(name, X, y, weights=None, real=False, state=None, **settings):
+    """(state, scores before learning, last weights) of a learner after all rows, numbers as labels if real."""
+    runner = plain_runner(name, settings, {}, targets="numbers" if real else None)
+    return taught(runner, X, y, state, dtype=np.float64, weights=weights)
+
+
+def weights_of(name, X, y, weights=None, **settings):
+    return learned(name, X, y, weights, **settings)[2]
+
+
+def test_logistic_steps_hold_where_nothing_may_overflow():
+    aware_step = np.errstate(all="ignore")(get_loss("logistic").at({}).aware_step)
+    for m in (-800.0, -50.0, 0.0, 30.0, 700.0, 1e4):
+        for amount in (1e-12, 1.0, 1e3, 1e8):
+            rise = aware_step(m, 1.0, amount, 1.0) * amount
+            assert 0.0 <= rise <= amount
+            if abs(m) < 300.0 and m + rise < 300.0:
+                assert rise + np.exp(m) * np.expm1(rise) == pytest.approx(amount, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+def test_weights_are_those_of_the_definition(loss):
+    """Ross, Mineiro, Langford, UAI 2013, Alg. 2: s_j the largest |x_j| so far, w_j shrunk by old s_j / new s_j;
+    N += h sum (x_j / s_j)^2, G_j += h g_j^2, and rate_j = step sqrt(sum of h / N) / (s_j sqrt(G_j)); the score follows
+    dz / dh = -q loss'(z), q = sum rate_j x_j^2 (Karampatziakis, Langford, UAI 2011, Table 1)."""
+    X, y = rows(n=120, d=15, seed=2)
+    weights = np.random.default_rng(0).choice([0.0, 0.3, 1.0, 7.0], len(y))
+    w, s, G, N, total = np.zeros(15), np.zeros(15), np.zeros(15), 0.0, 0.0
+    for x, label, h in zip(X, y, weights, strict=True):
+        if h > 0.0:
+            grown = np.maximum(s, np.abs(x))
+            w, s = w * ratio(s, grown), grown
+            z, total, N = w @ x, total + h, N + h * np.sum(ratio(x, s) ** 2)
+            slope = z - label if loss == "squared" else -label * (label * z < 1.0)
+            if slope == 0.0 or not x.any():
+                continue
+            G = G + h * (slope * x) ** 2
+            rate = 0.5 * np.sqrt(total / N) * ratio(np.ones(15), s * np.sqrt(G))
+            q = np.sum(rate * x * x)
+            change = (label - z) * -np.expm1(-h * q) if loss == "squared" else label * min(h * q, 1.0 - label * z)
+            w = w + change / q * rate * x
+    np.testing.assert_allclose(weights_of("nag", X, y, weights, loss=loss), w, rtol=1e-9, atol=1e-12)
+
+
+def test_the_unit_of_a_feature_does_not_matter():
+    X, y = rows(n=150, d=12, seed=3)
+    units = 2.0 ** np.random.default_rng(1).integers(-20, 20, 12)
+    np.testing.assert_allclose(weights_of("nag", X * units, y) * units, weights_of("nag", X, y), rtol=1e-9)
+
+
+@given(
+    coins=st.lists(st.sampled_from([-1.0, 1.0]), min_size=1, max_size=60), x=st.sampled_from([1.0, 0.25, 1e-6, 40.0])
+)
+def test_of_one_feature_the_wealth_is_that_of_the_estimator(coins, x):
+    """After T coins with H heads: 2^T Gamma(H + 1/2) Gamma(T - H + 1/2) / (pi Gamma(T + 1)) times what it began with
+    (Orabona, Pal 2016, section 5); targets beyond reach make gradients of -x and x."""
+    T, y = len(coins), 1e30 * np.array(coins)
+    state, *_ = learned("coin", np.full((T, 1), x), y, real=True, loss="absolute", wealth=3.0)
+    heads = coins.count(1.0)
+    log = T * np.log(2.0) + gammaln(heads + 0.5) + gammaln(T - heads + 0.5) - np.log(np.pi) - gammaln(T + 1.0)
+    wealth = state.columns[COLUMN.wealth]
+    assert wealth == pytest.approx(3.0 * np.exp(log), rel=1e-9)
+    expected = sum(coins) / (T + 1.0) * wealth / x
+    assert state.columns[COLUMN.weight] == pytest.approx(expected, rel=1e-9, abs=1e-9 * wealth / x)
+
+
+def test_a_feature_that_has_lost_all_begins_anew():
+    """A value a thousand times as large as before: the bet on it is more than all that was won."""
+    X, y = np.array([[1.0], [1.0], [1000.0]]), np.array([1e30, 1e30, -1e30])
+    state, *_ = learned("coin", X, y, real=True, loss="absolute", wealth=3.0)
+    assert state.columns[COLUMN.wealth] == 3.0
+    learned("coin", X, y, real=True, state=state, loss="absolute", wealth=3.0)
+    assert np.isfinite(state.columns).all()
+    assert state.columns[COLUMN.weight] != 0.0
+
+
+def test_coins_are_those_of_the_definition():
+    """As the rule is written: gradients of size |g_j| in units of L_j = max |x_j| times the steepest loss' so far."""
+    X, y = rows(n=120, d=15, seed=2)
+    weights = np.random.default_rng(0).choice([0.0, 0.3, 1.0, 7.0], len(y))
+    w, scale, theta, total, wealth = np.zeros(15), np.zeros(15), np.zeros(15), np.zeros(15), np.full(15, np.nan)
+    t, entries, steepest = 0, 0, 1.0
+    for x, label, h in zip(X, y, weights, strict=True):
+        if h > 0.0:
+            t, entries = t + 1, entries + np.count_nonzero(x)
+            slope = -label * h * (label * (w @ x) < 1.0)
+            steepest, moved = max(steepest, abs(slope)), slope * x != 0.0
+            g, first = slope * x, 16.0 * t / max(1, entries)
+            wealth[moved] = np.where(np.isnan(wealth), first, wealth)[moved] - (g * w)[moved]
+            wealth[moved & (wealth <= 0.0)] = first
+            scale[moved] = np.maximum(scale, np.abs(x))[moved]
+            theta, total = theta - g, total + np.abs(g)
+            L = np.where(moved, scale * steepest, 1.0)
+            w = np.where(moved, theta / (L + total) * wealth / L, w)
+    np.testing.assert_allclose(weights_of("coin", X, y, weights), w, rtol=1e-9, atol=1e-12)
+
+
+D = 30
+
+
+def turning(seed, real):
+    """Rows whose labels are turned round half way."""
+    rng = np.random.default_rng(seed)
+    X, _ = rows(n=600, d=D, seed=seed)
+    z = X @ rng.standard_normal(D)
+    y = np.where(np.arange(len(z)) < 300, 1.0, -1.0) * (z + rng.standard_normal(len(z)) if real else np.sign(z))
+    return X, y if real else np.where(y > 0.0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_it_is_both_learners_and_follows_the_better_one(real, seed):
+    X, y = turning(seed, real)
+    weights = np.random.default_rng(seed).choice([0.25, 1.0, 2.0], len(y))
+    nag, of_nag, w_nag = learned("nag", X, y, weights, real, loss="squared" if real else "squared-hinge")
+    coin, of_coin, w_coin = learned("coin", X, y, weights, real, loss="squared" if real else "hinge")
+    both, scores, w = learned("auto", X, y, weights, real)
+    columns = both.columns.reshape(D + 1, -1)
+    for found, own in ((columns[:, :COIN_COLUMNS], nag), (columns[:, COIN_COLUMNS:], coin)):  # but for sums' rounding
+        np.testing.assert_allclose(found, own.columns.reshape(D + 1, -1), rtol=1e-9, atol=1e-12)
+    charges = []
+    for own in (of_nag, of_coin):
+        charges.append(np.append(0.0, np.cumsum(weights * ((own - y) ** 2 if real else own * y <= 0.0))))
+    leads = charges[0][:-1] <= charges[1][:-1]
+    assert leads.any() and not leads.all()
+    np.testing.assert_allclose(scores, np.where(leads, of_nag, of_coin), rtol=0, atol=1e-12 * np.abs(scores).max())
+    assert both.scalars[SCALAR.nag_charged] == pytest.approx(charges[0][-1], rel=1e-9)
+    assert both.scalars[SCALAR.coin_charged] == pytest.approx(charges[1][-1], rel=1e-9)
+    counted = (scores - y) ** 2 if real else scores * y <= 0.0
+    assert both.tally[SQUARED_ERRORS if real else MISTAKES] == pytest.approx(counted.sum(), rel=1e-9)
+    # the weights are those of the one that leads now
+    np.testing.assert_allclose(w, w_nag if charges[0][-1] <= charges[1][-1] else w_coin, rtol=1e-9, atol=1e-12)
+
+
+def test_weights_are_the_minimiser_of_linearised_losses_with_proximal_terms():
+    X, y = rows(n=80, d=6, seed=5, density=0.5)
+    alpha, beta, l1, l2 = 0.3, 0.5, 0.4, 0.2
+    settings = {"alpha": alpha, "beta": beta, "l1": l1, "l2": l2, "loss": "logistic"}
+    before = [weights_of("ftrl", X[:t], y[:t], **settings) if t else np.zeros(6) for t in range(len(y))]
+    G = np.array([-s * expit(-s * (w @ x)) * x for w, x, s in zip(before, X, y, strict=True)])
+    roots = np.sqrt(np.cumsum(G**2, axis=0)) / alpha
+    sigma = np.diff(roots, axis=0, prepend=0.0)
+    found = weights_of("ftrl", X, y, **settings)
+    for j in range(6):
+
+        def objective(w, j=j):
+            near = np.sum(sigma[:, j] * (w - np.array(before)[:, j]) ** 2) / 2
+            return G[:, j].sum() * w + near + l1 * abs(w) + (beta / alpha + l2) * w * w / 2
+
+        least = scipy.optimize.minimize_scalar(objective, bounds=(-10, 10), method="bounded", options={"xatol": 1e-12})
+        assert objective(found[j]) <= least.fun + 1e-12
+        assert found[j] == pytest.approx(least.x, abs=1e-6)
+
+
+def test_a_large_l1_leaves_weights_that_are_exactly_0():
+    X, y = rows(n=200, d=20, seed=6)
+    few, many = (np.count_nonzero(weights_of("ftrl", X, y, l1=l1)) for l1 in (5.0, 0.0))
+    assert 0 < few < many

@@ -7,21 +7,21 @@ import pytest
 import reference
 import reference_losses
 from scipy import sparse
+from support.class_cases import rows_for
+from support.refused import refused
 from support.training_cases import asked, assert_resumed, looped, make_store, opened, random_rows, stop_after, train
 
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
+from blocksvm import Matrix, fit
 from blocksvm.base.user_code import by_user
 from blocksvm.kernels.rows import Entries
 from blocksvm.losses import LOSSES, get_loss
 from blocksvm.solvers.newton import hot_features, newton_step
 from blocksvm.solvers.newton_kernels import PANEL, add_gram, half_curvature
-from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import first_chunk
-from blocksvm.train import main as train_main
 
 SMOOTH = ("squared-hinge", "logistic", "squared", "squared-epsilon-insensitive", "huber")
 OUTSIDE = "support.smooth_hinge:SMOOTH_HINGE"
+by_user(loss=OUTSIDE)
 
 
 def settings_of(loss: str) -> dict:
@@ -30,20 +30,10 @@ def settings_of(loss: str) -> dict:
     return {"loss": loss} | dict(zip(names, reference_losses.REFERENCES[loss].settings, strict=True))
 
 
-def rows_for(loss: str, n: int = 80, d: int = 15, seed: int = 3):
-    by_user(loss=loss)
-    X, y = random_rows(n=n, d=d, seed=seed, density=0.3)
-    if get_loss(loss).of_numbers:
-        rng = np.random.default_rng(seed)
-        y = np.asarray(X @ rng.normal(size=d)) + 0.1 * rng.normal(size=n)
-    return X, y
-
-
 def assert_certified(run, loss: str, X, y, costs, prior=0.0) -> float:
     """Its certificate is that of its w, by the oracle; returns ||grad P||^2 / 2."""
-    primal, gradient, _, dual = reference_losses.smooth_objective(
-        loss, X, y, run.w, costs, reference_losses.REFERENCES[loss].settings, prior
-    )
+    p = reference_losses.REFERENCES[loss].settings
+    primal, gradient, _, dual = reference_losses.smooth_objective(loss, X, y, run.w, costs, p, prior)
     certificate, half = run.result.certificate, 0.5 * gradient @ gradient
     assert run.alpha is None
     assert certificate.primal == pytest.approx(primal, rel=1e-12)
@@ -66,12 +56,9 @@ def test_every_point_certifies_itself(loss, weighted):
         more["class_weight"] = {1.0: 2.0}
         of_class[y > 0] = 2.0
     source = Matrix(X, y, weights=weights if weighted else None, chunk_rows=range(0, len(y), 7))
-    gaps = []
+    gaps, chosen = [], {"solver": "newton", "C": C, "bias": bias, "tol": 1e-9, "block_chunks": 3} | more
     for readings in (1, 2, 3, 7, 300):
-        run = train(
-            source, solver="newton", C=C, bias=bias, max_outer=readings, tol=1e-9, block_chunks=3, **settings_of(loss),
-            **more,
-        )  # fmt: skip
+        run = train(source, max_outer=readings, **chosen, **settings_of(loss))
         assert_certified(run, loss, reference.with_bias(X, bias).toarray(), y, C * of_class * weights)
         gaps.append(run.result.certificate.rel_gap)
     assert gaps == sorted(gaps, reverse=True)
@@ -85,15 +72,13 @@ def test_it_is_regularised_towards_a_prior_model(tmp_path, loss):
     old = fit(Matrix(X[:30], y[:30]), loss=loss, bias=1.0, tol=1e-6)
     old.model.save(tmp_path / "old.h5")
     prior = np.append(old.model.weights, old.model.intercept)
-    source = Matrix(X[30:], y[30:])
+    source, chosen = Matrix(X[30:], y[30:]), {"loss": loss, "bias": 1.0, "prior": tmp_path / "old.h5", "tol": 1e-8}
     for readings in (1, 4, 100):
-        run = train(
-            source, solver="newton", loss=loss, bias=1.0, prior=tmp_path / "old.h5", max_outer=readings, tol=1e-8
-        )
+        run = train(source, solver="newton", max_outer=readings, **chosen)
         assert_certified(run, loss, reference.with_bias(X[30:], 1.0).toarray(), y[30:], np.ones(len(y) - 30), prior)
         if readings == 1:
             np.testing.assert_array_equal(run.w, prior)
-    other = fit(source, loss=loss, bias=1.0, prior=tmp_path / "old.h5", tol=1e-8)
+    other = fit(source, **chosen)
     assert run.result.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-8)
 
 
@@ -194,34 +179,31 @@ def test_it_starts_from_a_model(stores, tmp_path, solver, classes):
     assert (warm.status, warm.result.outer) == ("converged", 1)
 
 
-@pytest.mark.parametrize("loss", [name for name in LOSSES if name not in SMOOTH])
-def test_a_loss_with_kinks_is_refused_by_name(stores, tmp_path, refusal, loss):
-    told = refusal(train_main, stores[2], tmp_path / "m.h5", "--solver", "newton", "--loss", loss)
-    others = "squared-epsilon-insensitive, squared" if get_loss(loss).of_numbers else "squared-hinge, logistic"
-    assert f"--loss {loss}: has no second derivative; for newton choose one of {others}" in told
+OF_NUMBERS, OF_CLASSES = "squared-epsilon-insensitive, squared", "squared-hinge, logistic"
+REFUSED = [
+    (loss, "", f"--loss {loss}: has no second derivative; for newton choose one of {others}")
+    for loss in LOSSES if loss not in SMOOTH for others in [OF_NUMBERS if get_loss(loss).of_numbers else OF_CLASSES]
+] + [
+    ("logistic", "--working-set 0.1", "--working-set: newton does not accept it; leave it out"),
+    ("logistic", "--schedule 3", "--schedule 3: newton sees each row once in an epoch; leave it out"),
+    ("logistic", "--multiclass crammer-singer", "multiclass"), ("logistic", "--memory 25kB", "is too small"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [(["--working-set", "0.1"], "--working-set: newton does not accept it; leave it out"),
-     (["--schedule", "3"], "--schedule 3: newton sees each row once in an epoch; leave it out"),
-     (["--multiclass", "crammer-singer"], "multiclass"), (["--memory", "25kB"], "is too small")],
-)  # fmt: skip
-def test_what_it_cannot_do_is_refused(stores, tmp_path, refusal, options, sentence):
-    arguments = (stores[2], tmp_path / "m.h5", "--solver", "newton", "--loss", "logistic", *options)
-    assert sentence in refusal(train_main, *arguments)
+@pytest.mark.parametrize(("loss", "options", "sentence"), REFUSED)
+def test_what_it_cannot_do_is_refused(stores, tmp_path, refusal, loss, options, sentence):
+    arguments = (stores[2], tmp_path / "m.h5", "--solver", "newton", "--loss", loss, *options.split())
+    assert sentence in refusal("train", *arguments)
 
 
-def test_a_warm_start_from_another_shape_is_refused(stores, tmp_path):
+def test_what_does_not_fit_is_refused(stores, tmp_path):
+    (X, y), own = rows_for("squared-hinge"), {"solver": "newton", "loss": "logistic"}
     fit(Matrix(np.eye(4), [1.0, -1.0, 1.0, -1.0]), loss="logistic").model.save(tmp_path / "m.h5")
-    with opened(stores[2]) as source, pytest.raises(InputError, match="belongs to another store"):
-        fit(source, solver="newton", loss="logistic", start_from=tmp_path / "m.h5")
-
-
-def test_values_beyond_double_precision_are_no_certificate():
-    X, y = rows_for("squared-hinge")
-    with pytest.raises(InputError, match="beyond what double precision"):
-        fit(Matrix(X * 1e60, y), solver="newton", loss="squared-hinge")
+    with opened(stores[2]) as source:
+        refused("belongs to another store", fit, source, start_from=tmp_path / "m.h5", **own)
+    refused("beyond what double precision", fit, Matrix(X * 1e60, y), solver="newton", loss="squared-hinge")
+    wide = Matrix(*random_rows(n=50, d=3000, density=0.01))  # refused before anything is read
+    refused("are needed .*Hessians 145MB", fit, wide, memory=10**8, **own)
 
 
 @pytest.mark.parametrize("values", [np.float64, np.float32, None])
@@ -282,10 +264,13 @@ def hard_rows(kind: str):
         y = np.sign(X[:, 0])
     elif kind == "weights of 0":
         weights = rng.integers(0, 2, 400).astype(float)
+    elif kind == "one of a class":
+        weights = np.where(y > 0, 1.0, 0.0)
+        weights[np.flatnonzero(y < 0)[0]] = 1e-9
     return X, y, weights
 
 
-KINDS = ("unscaled", "nearly collinear", "duplicated", "constant", "separable", "weights of 0")
+KINDS = ("unscaled", "nearly collinear", "duplicated", "constant", "separable", "weights of 0", "one of a class")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -297,21 +282,12 @@ def test_rows_that_strain_it(kind, loss, bias):
     for C in (0.1, 1.0, 100.0):
         run = train(source, solver="newton", loss=loss, C=C, bias=bias, tol=1e-6)
         assert run.result.status == "converged"
-        assert len(run.outer()) <= (30 if kind == "separable" else 12)
+        assert len(run.outer()) <= {"separable": 30, "one of a class": 60}.get(kind, 12)
         costs = C * (np.ones(400) if weights is None else weights)
         m = y * (X @ run.w[:12] + (1.0 if bias == "free" else bias) * run.w[12])
         losses = np.maximum(0, 1 - m) ** 2 if loss == "squared-hinge" else np.logaddexp(0, -m)
         square = run.w[:12] @ run.w[:12] + (0.0 if bias == "free" else run.w[12] ** 2)
         assert run.result.certificate.primal == pytest.approx(0.5 * square + costs @ losses, rel=1e-10)
-
-
-def test_a_class_that_no_row_has():
-    X, y, _ = hard_rows("")
-    weights = np.where(y > 0, 1.0, 0.0)
-    weights[np.flatnonzero(y < 0)[0]] = 1e-9
-    for loss in ("squared-hinge", "logistic"):
-        found = fit(X, y, sample_weight=weights, solver="newton", loss=loss, bias="free", tol=1e-6)
-        assert found.status == "converged"
 
 
 def test_as_many_hessians_at_once_as_there_is_memory_for(tmp_path):
@@ -332,12 +308,6 @@ def test_as_many_hessians_at_once_as_there_is_memory_for(tmp_path):
     stopped = train(source, stop=stop_after(3), checkpoint=kept, memory=1_200_000, **chosen)
     assert stopped.result.status == "interrupted"
     assert train(source, checkpoint=kept, resume=True, memory=10**8, **chosen).same(runs[1])
-
-
-def test_hessians_that_do_not_fit_are_refused_before_anything_is_read():
-    X, y = random_rows(n=50, d=3000, density=0.01)
-    with pytest.raises(InputError, match="are needed .*Hessians 145MB"):
-        fit(Matrix(X, y), solver="newton", loss="logistic", memory=10**8)
 
 
 def test_nothing_is_held_a_row():

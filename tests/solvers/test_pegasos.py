@@ -6,21 +6,13 @@ import numpy as np
 import pytest
 import reference
 import reference_losses
-from support.training_cases import looped, opened, random_rows
+from support.class_cases import rows_for
+from support.training_cases import looped, opened
 
-from blocksvm.api.fit import fit
-from blocksvm.sources.matrix import Matrix
+from blocksvm import Matrix, fit
 
 REAL = ("epsilon-insensitive", "squared-epsilon-insensitive")
 LOSSES = ("hinge", "squared-hinge", "logistic", *REAL)
-
-
-def rows_for(loss: str, n: int = 60, d: int = 12, seed: int = 3):
-    X, y = random_rows(n=n, d=d, seed=seed, density=0.4)
-    if loss in REAL:
-        rng = np.random.default_rng(seed)
-        y = np.asarray(X @ rng.normal(size=d)) + 0.1 * rng.normal(size=n)
-    return X, y
 
 
 def radius_of(loss: str, cost: np.ndarray) -> float | None:

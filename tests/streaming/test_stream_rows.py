@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.metrics import log_loss, roc_auc_score
+from support.refused import refused
 from support.stream_cases import learned, single, text_of
 from support.training_cases import make_store, random_rows, train
 
@@ -15,11 +16,9 @@ from blocksvm.base.errors import InputError
 from blocksvm.model.measures import RankCurve
 from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.online.loops import LOSS_SUM, MISTAKES, NO_LABEL
-from blocksvm.stream import main
 from blocksvm.streaming.ranking_kernels import rank_rows
 from blocksvm.streaming.stream_learner import RANKING_BYTES, VALUE_BITS
 from blocksvm.streaming.stream_saving import save_stream
-from blocksvm.train import main as train_main
 
 
 @pytest.mark.parametrize("labels", [(-1.0, 1.0), (0.0, 1.0, 2.0)])
@@ -40,22 +39,6 @@ def test_classes_weigh_as_in_training(tmp_path, labels):
     twice, _ = learned(text, "", start_from=tmp_path / "m.h5")
     again = train(store, solver="arow", order="stored", class_weight=weights, max_outer=2)
     assert twice.leading.state.tally[LOSS_SUM] == pytest.approx(again.loop.state["tally"][LOSS_SUM], rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [({"class_weight": "balanced"}, "how many rows of each class will come is not known in a stream"),
-     ({"class_weight": "1=2,1.0=3"}, "class_weight=1=2,1.0=3: gives the label 1 two weights; leave one out"),
-     ({"labels": "-1,"}, "labels=-1,: expected finite numbers such as 1,2, or words such as ham,spam"),
-     ({"class_weight": "1=0"}, "the weight must be a finite number above 0"),
-     ({"class_weight": "1=2", "targets": "numbers"}, "class_weight: is for rows of one label each"),
-     ({"class_weight": "1=2", "learner": "pa"}, "pa does not support class weights"),
-     ({"class_weight": "7=2"}, "no row has this label; the labels are -1 and 1")],
-)  # fmt: skip
-def test_weights_that_cannot_be_are_refused(tmp_path, options, what):
-    text = text_of(tmp_path, *random_rows(n=10, d=5, seed=4))
-    with pytest.raises(InputError, match=what):
-        learned(text, **{"learner": "pa1"} | options)
 
 
 def test_labels_may_be_spelled_as_on_the_command_line(tmp_path):
@@ -90,7 +73,7 @@ def test_area_and_logarithmic_loss_are_those_of_the_predictions(tmp_path):
 
 def test_they_are_told_of_two_classes_alone(tmp_path, succeeds):
     X, y = random_rows(n=60, d=8, seed=3)
-    _, out, err = succeeds(main, text_of(tmp_path, X, y), "--learner", "pa1")
+    _, out, err = succeeds("stream", text_of(tmp_path, X, y), "--learner", "pa1")
     assert ", auc 0." in out
     heading = next(line for line in err.splitlines() if "average" in line)
     assert heading.split() == ["average", "since", "row", "mistakes", "auc", "log", "loss", "label", "predicted"]
@@ -105,7 +88,7 @@ def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, succeeds):
     ask, predicted = tmp_path / "ask.txt", tmp_path / "p.txt"
     arguments = (path, "--learner", "pa1", "-C", 0.1, "--query", 0.3, "--ask", ask, "--predictions", predicted,
                  "--scores")  # fmt: skip
-    out = succeeds(main, *arguments, "--scores").out
+    out = succeeds("stream", *arguments, "--scores").out
     numbers = [int(line.removeprefix(f"{path}:")) - 1 for line in ask.read_text().splitlines()]
     assert f"{len(numbers):,} labels are asked for in {ask}" in out
     assert set(numbers) <= unlabelled and numbers == sorted(set(numbers))
@@ -113,20 +96,8 @@ def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, succeeds):
     chances = 0.3 / (0.3 + margins)
     assert abs(len(numbers) - chances.sum()) < 4.5 * np.sqrt((chances * (1 - chances)).sum())
     # what is learned does not depend on it, nor on the pieces that text comes in
-    succeeds(main, *arguments[:6], 0.3, "--ask", ask, "--overwrite", "--threads", 2)
+    succeeds("stream", *arguments[:6], 0.3, "--ask", ask, "--overwrite", "--threads", 2)
     assert [int(line.removeprefix(f"{path}:")) - 1 for line in ask.read_text().splitlines()] == numbers
-
-
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [(("--ask", "a.txt"), "--ask: needs --query, which says"),
-     (("--ask", "a.txt", "--query", 1.0, "--learner", "pa,pa1"), "--ask: is for one learner; pa,pa1 are several")],
-)  # fmt: skip
-def test_questions_that_cannot_be(tmp_path, refusal, monkeypatch, options, what):
-    monkeypatch.chdir(tmp_path)
-    path, _ = vw_text(tmp_path, 20, {3})
-    assert what in refusal(main, path, *options)
-    assert not (tmp_path / "a.txt").exists()
 
 
 def test_an_ordinary_model_goes_on_by_asking(tmp_path, succeeds):
@@ -140,11 +111,11 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, succeeds):
     rows = [f"? {pairs[k]}\n" if k in unlabelled else line for k, line in enumerate(text[200:])]
     more.write_text("".join(rows))
     how = ("--bits", 8, "--overwrite", "--quiet")
-    succeeds(main, first, "--learner", "pa1", "-C", 0.1, "--model", plain, *how)
+    succeeds("stream", first, "--learner", "pa1", "-C", 0.1, "--model", plain, *how)
 
     def goes_on(model, query, out):
         ask = tmp_path / f"{out}.txt"
-        succeeds(main, more, "--from", model, "--query", query, "--ask", ask, "--model",
+        succeeds("stream", more, "--from", model, "--query", query, "--ask", ask, "--model",
             tmp_path / f"{out}.h5", "--log", tmp_path / f"{out}.jsonl", *how)  # fmt: skip
         asked = json.loads((tmp_path / f"{out}.jsonl").read_text().splitlines()[-1])["asked"]
         places = [int(line.removeprefix(f"{more}:")) - 1 for line in ask.read_text().splitlines()]
@@ -155,7 +126,7 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, succeeds):
     assert asked == 600 - len(unlabelled) and set(places) == unlabelled
     labelled = [line for k, line in enumerate(text[200:]) if k not in unlabelled]
     first.write_text("".join(labelled))
-    succeeds(main, first, "--from", plain, "--model", tmp_path / "u.h5", *how)
+    succeeds("stream", first, "--from", plain, "--model", tmp_path / "u.h5", *how)
     assert np.array_equal(always.weights, load_model(tmp_path / "u.h5").weights)  # as if it had never been asked
     some, asked, places = goes_on(plain, 0.05, "some")
     assert 200 < asked < 600 - len(unlabelled) and 0 < len(places) < len(unlabelled)
@@ -163,12 +134,12 @@ def test_an_ordinary_model_goes_on_by_asking(tmp_path, succeeds):
     # a model learned with another B goes on with this one, and by its own where none is given
     again, _, _ = goes_on(tmp_path / "some.h5", 1e40, "again")
     assert describe_model(tmp_path / "again.h5").method.settings["query"] == 1e40
-    succeeds(main, more, "--from", tmp_path / "some.h5", "--model", tmp_path / "own.h5", *how)
+    succeeds("stream", more, "--from", tmp_path / "some.h5", "--model", tmp_path / "own.h5", *how)
     assert describe_model(tmp_path / "own.h5").method.settings["query"] == 0.05
     # and a store likewise
     store = make_store(tmp_path, X, y, keep_order=True)
-    succeeds(train_main, store, tmp_path / "t.h5", "--learner", "pa1", "-C", 0.1)
-    succeeds(train_main, store, tmp_path / "t2.h5", "--from", tmp_path / "t.h5", "--query", 0.3)
+    succeeds("train", store, tmp_path / "t.h5", "--learner", "pa1", "-C", 0.1)
+    succeeds("train", store, tmp_path / "t2.h5", "--from", tmp_path / "t.h5", "--query", 0.3)
     assert describe_model(tmp_path / "t2.h5").method.settings["query"] == 0.3
 
 
@@ -224,6 +195,5 @@ def test_its_memory_is_counted(tmp_path):
             learned(text, names, memory=4_000_000)
         least = int(re.search(r"give memory=([\d_]+) or more", str(error.value))[1])
         learned(text, names, memory=least)
-        with pytest.raises(InputError, match="too small"):
-            learned(text, names, memory=least - 1_000_000)
+        refused("too small", learned, text, names, memory=least - 1_000_000)
     assert "ranking" not in learned(text, "pa1", targets="numbers", memory=64_000_000)[0].plan()

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from support.file_cases import rewrite_meta, sentences
 
-from blocksvm import info, structure
-from blocksvm.base.errors import InputError
+from blocksvm import InputError
 from blocksvm.structured.candidates import corpus_bleu
 from blocksvm.structured.lattices import WORDS
 from blocksvm.structured.tasks import load_structured
@@ -84,8 +83,8 @@ def trained(texts, tmp_path, succeeds):
 
     def train(task: str, name: str, *options, scored=()):
         model = tmp_path / f"{name}.h5"
-        succeeds(structure.main, "train", texts / f"{name}.train", model, "--task", task, "--overwrite", *options)
-        told = succeeds(structure.main, "evaluate", model, texts / f"{name}.test", "--json", *scored)
+        succeeds("structure", "train", texts / f"{name}.train", model, "--task", task, "--overwrite", *options)
+        told = succeeds("structure", "evaluate", model, texts / f"{name}.test", "--json", *scored)
         return model, json.loads(told.out)
 
     return train
@@ -96,21 +95,21 @@ def test_chunks(texts, trained, tmp_path, run_in_process, succeeds, refusal):
     test = texts / "chunks.test"
     assert figures["sentences"] == 40 and figures["F1"] > 0.95 and set(figures["types"]) == {"NP"}
     out, again, bare = tmp_path / "out", tmp_path / "again", tmp_path / "bare"
-    succeeds(structure.main, "predict", model, test, out, "--threads", "2")
+    succeeds("structure", "predict", model, test, out, "--threads", "2")
     rows, gold = ([line.split() for line in path.read_text().splitlines()] for path in (out, test))
     assert [row[:2] for row in rows] == [row[:2] for row in gold]
     right = sum(a == b for a, b in zip(rows, gold, strict=True) if a)
     assert right / figures["tokens"] == figures["accuracy"]
     # the same without labels
     bare.write_text("".join(" ".join(row[:2]) + "\n" for row in gold))
-    assert "F1" not in run_in_process(structure.main, "predict", model, bare, again).out
+    assert "F1" not in run_in_process("structure", "predict", model, bare, again).out
     assert again.read_text() == out.read_text()
-    assert "has no outputs to compare with" in refusal(structure.main, "evaluate", model, bare)
+    assert "has no outputs to compare with" in refusal("structure", "evaluate", model, bare)
     # a label that training did not have is wrong
     bare.write_text("dt1 DT B-QP\nnn1 NN I-NP\n")
-    told = run_in_process(structure.main, "evaluate", model, bare, "--json")
+    told = run_in_process("structure", "evaluate", model, bare, "--json")
     assert json.loads(told.out)["types"]["QP"]["recall"] == 0.0
-    told = run_in_process(info.main, model, "--verify")
+    told = run_in_process("info", model, "--verify")
     assert told.code == 0 and "task chunks" in told.out and "B-NP I-NP O" in told.out
 
 
@@ -138,7 +137,7 @@ def test_words(texts, trained, tmp_path, run_in_process, name, options):
     assert figures["F1"] > 0.9
     gold = (texts / f"{name}.test").read_text()
     (tmp_path / "bare").write_text(re.sub(r"/\w+| ", "", gold))
-    told = run_in_process(structure.main, "predict", model, tmp_path / "bare", tmp_path / "out")
+    told = run_in_process("structure", "predict", model, tmp_path / "bare", tmp_path / "out")
     assert told.code == 0 and "F1" not in told.out
     out = (tmp_path / "out").read_text()
     assert re.sub(r"/\w+| ", "", out) == (tmp_path / "bare").read_text()
@@ -183,7 +182,7 @@ def test_candidates(texts, trained, tmp_path, run_in_process, succeeds):
     assert figures["quality"] > figures["of the first"] + 0.1
     assert figures["quality"] > 0.9 * figures["of the best"]
     test = texts / "lists.test"
-    succeeds(structure.main, "predict", model, test, tmp_path / "out")
+    succeeds("structure", "predict", model, test, tmp_path / "out")
     chosen = (tmp_path / "out").read_text().splitlines()
     references = (texts / "test.ref").read_text().splitlines()
     by_hand = [overlap(text, [reference]) for text, reference in zip(chosen, references, strict=True)]
@@ -192,7 +191,7 @@ def test_candidates(texts, trained, tmp_path, run_in_process, succeeds):
     lines = [line.split(" ||| ") for line in test.read_text().splitlines()]
     numbers = "".join(f"{overlap(text, [references[int(s)]])!r}\n" for s, text, _ in lines)
     (tmp_path / "numbers").write_text(numbers)
-    told = run_in_process(structure.main, "evaluate", model, test, "--json", "--quality", tmp_path / "numbers")
+    told = run_in_process("structure", "evaluate", model, test, "--json", "--quality", tmp_path / "numbers")
     assert json.loads(told.out) == figures
 
 
@@ -252,7 +251,7 @@ def test_what_is_wrong_in_a_text(tmp_path, task, content, options, sentence, ref
     (tmp_path / "three").write_text("a\nb\nc\n")
     names = {name: tmp_path / name for name in ("two", "three")}
     more = options.format(**names).split() if isinstance(options, str) else options
-    assert sentence in refusal(structure.main, "train", tmp_path / "text", tmp_path / "m.h5", "--task", task, *more)
+    assert sentence in refusal("structure", "train", tmp_path / "text", tmp_path / "m.h5", "--task", task, *more)
     assert not (tmp_path / "m.h5").exists()
 
 
@@ -273,5 +272,5 @@ def test_what_is_wrong_in_a_command(texts, trained, tmp_path, refusal):
     model, _ = trained("chunks", "chunks", "--learner", "perceptron", "--epochs", "1")
     names = {"train": texts / "chunks.train", "model": model, "new": tmp_path / "new"}
     for arguments, sentence in BAD_COMMANDS:
-        assert sentence in refusal(structure.main, *(word.format(**names) for word in arguments.split()))
+        assert sentence in refusal("structure", *(word.format(**names) for word in arguments.split()))
         assert not names["new"].exists()

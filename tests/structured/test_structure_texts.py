@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from support.refused import refused
 
-from blocksvm.base.errors import InputError
 from blocksvm.structured import candidates
 from blocksvm.structured.lattices import Dictionary, read_words, spans_of
 from blocksvm.structured.sequences import chunk_counts, chunks_of, shares
@@ -59,8 +59,7 @@ def test_a_text_that_does_not_fit_is_not_read(tmp_path, monkeypatch):
         raise AssertionError("the file was read")
 
     monkeypatch.setattr("blocksvm.structured.text.columns.TextInputs", read)
-    with pytest.raises(InputError, match="its 0.004MB of text need 0.02MB, more than the 0.01MB of memory; raise it"):
-        read_columns(name, 10_000)
+    refused("its 0.004MB of text need 0.02MB, more than the 0.01MB of memory; raise it", read_columns, name, 10_000)
 
 
 def test_attributes():
@@ -172,9 +171,8 @@ def test_features_of_spans(tmp_path):
     templates = Templates(" ".join(names))
     for number, template in enumerate(names):
         ids = templates.ids(spans, number)
-        wanted = [
-            "|".join(value(part, a, b) for part in template.split("|")) for a, b in zip(starts, stops, strict=True)
-        ]
+        ends, parts = zip(starts, stops, strict=True), template.split("|")
+        wanted = ["|".join(value(part, a, b) for part in parts) for a, b in ends]
         assert len(set(zip(wanted, ids.tolist(), strict=True))) == len(set(wanted)) == len(set(ids.tolist())), template
         assert ids.min() >= 0
 

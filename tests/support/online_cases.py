@@ -80,15 +80,24 @@ def agree(found, expected, tolerance=1e-10):
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
 
 
+def taught(runner, X, y, state=None, order=None, dtype=np.float32, **options):
+    """(state, scores before learning, weights) after dense rows in this order; scores (n,) and weights (d,), or of
+    several classes (n, k) and (k, d)."""
+    d, order = X.shape[1], np.arange(len(y)) if order is None else order
+    state, scores = state or runner.new_state(d), np.empty((len(order), runner.n_vectors))
+    y = y if runner.real else np.asarray(y).astype(np.int16)
+    runner.learn(csr(X, dtype), y, order.astype(np.int32), d, state, scores=scores, **options)
+    W = runner.weights(state, np.empty(runner.n_vectors * (d + 1))).reshape(-1, d + 1)[:, :d]
+    return (state, scores, W) if runner.rule else (state, scores[:, 0], W[0])
+
+
 def learned_in_parts(runner, X, y, **options):
-    """The state after all rows, which is the same to the bit whatever parts they come in."""
-    found, d = [], X.shape[1]
+    """(state, weights) after all rows, the same to the bit whatever parts they come in."""
+    found = []
     for size in (1, 7, len(y)):
-        state = runner.new_state(d)
+        state = None
         for start in range(0, len(y), size):
-            part = slice(start, start + size)
-            order = np.arange(len(y[part]), dtype=np.int32)
-            runner.learn(csr(X[part]), y[part].astype(np.int16), order, d, state, **options)
+            state, _, W = taught(runner, X[start : start + size], y[start : start + size], state, **options)
         found.append(state.columns.tobytes() + state.tally.tobytes())
     assert found[0] == found[1] == found[2]
-    return state
+    return state, W

@@ -13,35 +13,28 @@ def step_of(learner: str, C: float, loss: float, q: float) -> float:
     return steps[learner]
 
 
-def pair_of(scores: np.ndarray, right: np.ndarray) -> tuple[int, int] | None:
-    """The right class of the lowest score and the wrong one of the highest (section 7); None where no class, or every
-    one, is right (k,) bool."""
-    if right.all() or not right.any():
-        return None
-    return int(np.argmin(np.where(right, scores, np.inf))), int(np.argmax(np.where(right, -np.inf, scores)))
-
-
-def costly(scores: np.ndarray, c: int, max_loss: bool) -> tuple[int | None, float]:
-    """(s, loss) of a row of class c under ``COSTS`` (section 8): s the class predicted, or that of the largest
-    score_s - score_c + sqrt(cost); (None, 0) where s is c."""
-    roots = np.sqrt(COSTS[c])
-    s = int(np.argmax(scores + roots if max_loss else scores))
-    return (None, 0.0) if s == c else (s, scores[s] - scores[c] + roots[s])
+def moved(W: np.ndarray, x: np.ndarray, r: int, s: int) -> np.ndarray:
+    """The direction of a step for class r and against class s."""
+    each = np.eye(len(W))
+    return np.outer(each[r] - each[s], x)
 
 
 def ranked(W: np.ndarray, x: np.ndarray, right) -> tuple[float, np.ndarray | None]:
-    """(loss, direction of the step or None for none) of a row of these right classes: a class, or a set of them."""
-    pair = pair_of(W @ x, np.isin(np.arange(len(W)), right))
-    if pair is None:
+    """(loss, direction of the step or None for none) of a row of these right classes, a class or a set of them: for the
+    right class of the lowest score, against the wrong one of the highest (section 7)."""
+    scores, own = W @ x, np.isin(np.arange(len(W)), right)
+    if own.all() or not own.any():
         return 0.0, None
-    r, s = pair
-    return max(0.0, 1.0 - (W[r] - W[s]) @ x), np.outer(np.eye(len(W))[r] - np.eye(len(W))[s], x)
+    r, s = np.argmin(np.where(own, scores, np.inf)), np.argmax(np.where(own, -np.inf, scores))
+    return max(0.0, 1.0 - scores[r] + scores[s]), moved(W, x, r, s)
 
 
 def costing(W: np.ndarray, x: np.ndarray, c: int, max_loss: bool) -> tuple[float, np.ndarray | None]:
-    """The same where predictions cost."""
-    s, loss = costly(W @ x, c, max_loss)
-    return max(0.0, loss), None if s is None else np.outer(np.eye(len(W))[c] - np.eye(len(W))[s], x)
+    """The same under ``COSTS`` (section 8): against the class predicted, or that of the largest score_s - score_c +
+    sqrt(cost)."""
+    scores, roots = W @ x, np.sqrt(COSTS[c])
+    s = np.argmax(scores + roots if max_loss else scores)
+    return (0.0, None) if s == c else (max(0.0, scores[s] - scores[c] + roots[s]), moved(W, x, c, s))
 
 
 def played(learner: str, C: float, w: np.ndarray, X: np.ndarray, targets, loss_of):

@@ -43,7 +43,6 @@ CASES = [("perceptron", {}), ("perceptron-bias", {}), ("pa", {}), ("pa1", {"C": 
          ("adagrad-rda-squares", {"l1": 0.1, "loss": "logistic"}), ("hf-fobos", {"l1": 0.02}),
          ("hf-fobos", {"l1": 0.2, "p": 1.0, "cap": 0.5}), ("hf-fobos", {"l1": 0.1, "p": math.inf}),
          ("hf-fobos", {"l1": 0.1, "p": 2.5, "step": 0.5})]  # fmt: skip
-ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in CASES]
 
 
 def sample(n=80, d=6, seed=0, noise=0.0, unit=False, zeros=0):

@@ -176,6 +176,12 @@ def train(source, *, stop=None, valid=None, **options) -> Run:
         return Run(looped(rows, watch=watch, valid=held_out, **options), events)
 
 
+def logged(path: Path, kind: str | None = None) -> list[dict]:
+    """The events of a log, all or those of a kind."""
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    return [event for event in events if kind in (None, event["event"])]
+
+
 def stop_after(polls: int):
     """A stop() that says yes at its ``polls``-th question and ever after."""
     asked = count(1)

@@ -6,12 +6,11 @@ import reference
 import scipy.sparse
 from scipy.optimize import linprog, minimize
 from support.plain_learners import LOSSES
+from support.refused import refused
 from support.regret_cases import sample
 from support.training_cases import asked, assert_resumed, random_rows, stop_after, train
 
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
-from blocksvm.sources.matrix import Matrix
+from blocksvm import Matrix, fit
 from blocksvm.theory.comparators import TOLERANCE, least_with_l1
 from blocksvm.theory.run import Losses
 
@@ -45,8 +44,7 @@ def test_what_does_not_fit_is_refused():
         ({"solver": "ftl", "block_chunks": 2}, "ftl: needs all rows in memory at once"),
         ({"solver": "ftl", "radius": 0.0}, "radius=0: must be above 0 and at most"),
     ]:
-        with pytest.raises(InputError, match=what):
-            fit(source, **settings)
+        refused(what, fit, source, **settings)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])

@@ -12,13 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog, minimize
+from support.refused import refused
 from support.training_cases import make_store, svmlight
 
-from blocksvm.base.errors import InputError
+from blocksvm import Matrix, open_store
 from blocksvm.base.memory import TooLittleMemory
-from blocksvm.margin import main
-from blocksvm.sources.matrix import Matrix
-from blocksvm.store.reader import open_store
 from blocksvm.theory import margin
 from blocksvm.theory.margin import BINS, SHOWN, Plane, maximum_margin
 
@@ -148,7 +146,7 @@ def test_rows_that_differ_in_their_labels_alone_are_found(tmp_path, succeeds):
         # the text begins with a comment
         assert found == {f"{tmp_path}/s.svm, row 41": 1.0, f"{tmp_path}/s.svm, row 91": -1.0}
     assert report.perceptron["bound"] is None
-    out = succeeds(main, store).out
+    out = succeeds("margin", store).out
     assert "separable   no; none has a margin above" in out and "the same but for their labels: " in out
     # without values to compare, too
     ones = (np.random.default_rng(0).random(X.shape) < 0.5).astype(float)
@@ -207,7 +205,7 @@ def test_the_command_writes_what_it_found(tmp_path, succeeds, refusal):
     X, y = separable_rows(150, 5, 15)
     store = store_of(tmp_path, X, y)
     arguments = [store, "--json", tmp_path / "m.json", "--support-vectors", tmp_path / "sv.csv", "--quiet"]
-    ended = succeeds(main, *arguments)
+    ended = succeeds("margin", *arguments)
     told = json.loads((tmp_path / "m.json").read_text())
     assert f"{told['look']['lower']:.6g} to {told['look']['upper']:.6g}" in ended.out
     assert "every row lies on its own side" in ended.out
@@ -217,26 +215,23 @@ def test_the_command_writes_what_it_found(tmp_path, succeeds, refusal):
     assert sum(float(row["alpha"]) for row in rows) == pytest.approx(told["look"]["sum_alpha"])
     assert rows[0]["row"].startswith(f"{tmp_path}/s.svm, row ")
     assert sum(map(sum, told["histogram"]["rows"])) + sum(map(sum, told["histogram"]["outside"])) == 150
-    assert "exists already" in refusal(main, *arguments)
-    succeeds(main, *arguments, "--overwrite", "-C", "1", "--epochs", "0")
+    assert "exists already" in refusal("margin", *arguments)
+    succeeds("margin", *arguments, "--overwrite", "-C", "1", "--epochs", "0")
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("-C", "0"), "-C 0"),
-        (("--tol", "1.5"), "--tol 1.5"),
-        (("--least-margin", "0"), "--least-margin 0"),
-        (("--epochs", "-1"), "--epochs -1"),
-        (("--bias", "no"), "--bias no"),
-        (("--memory", "1kB"), "--memory 0.001MB is too small"),
-        (("--json", "nowhere/m.json"), "does not exist"),
-    ],
-)
-def test_what_does_not_fit(tmp_path, monkeypatch, options, sentence, refusal):
+def test_what_does_not_fit(tmp_path, monkeypatch, refusal):
     monkeypatch.chdir(tmp_path)
-    X, y = separable_rows(30, 3, 18)
-    assert sentence in refusal(main, store_of(tmp_path, X, y), *options)
+    store = store_of(tmp_path, *separable_rows(30, 3, 18))
+    for options, sentence in (
+        ("-C 0", "-C 0"),
+        ("--tol 1.5", "--tol 1.5"),
+        ("--least-margin 0", "--least-margin 0"),
+        ("--epochs -1", "--epochs -1"),
+        ("--bias no", "--bias no"),
+        ("--memory 1kB", "--memory 0.001MB is too small"),
+        ("--json nowhere/m.json", "does not exist"),
+    ):
+        assert sentence in refusal("margin", store, *options.split())
 
 
 @pytest.mark.parametrize("memory", [1_000, 65_000])
@@ -245,21 +240,19 @@ def test_too_little_memory_is_told_with_the_whole_need(memory):
     X, y = separable_rows(300, 40, 18)
     source = Matrix(sparse.csr_matrix(X), y)
     says = rf"^memory={memory:_} is too small: 0.07MB are needed"
-    with pytest.raises(TooLittleMemory, match=says) as refused:
+    with pytest.raises(TooLittleMemory, match=says) as error_of:
         maximum_margin(source, memory=memory)
-    error = pickle.loads(pickle.dumps(refused.value))
-    assert (str(error), error.total) == (str(refused.value), memory)
+    error = pickle.loads(pickle.dumps(error_of.value))
+    assert (str(error), error.total) == (str(error_of.value), memory)
     assert error.needs["looking at the plane"] == Plane.n_bytes(source)
 
 
 def test_labels_that_are_not_two_and_weights(tmp_path):
     X, _ = separable_rows(30, 3, 19)
-    with pytest.raises(InputError, match="has 3 labels"):
-        maximum_margin(Matrix(sparse.csr_matrix(X), np.arange(30.0) % 3))
+    refused("has 3 labels", maximum_margin, Matrix(sparse.csr_matrix(X), np.arange(30.0) % 3))
     y = np.where(np.arange(30) % 2, 1.0, -1.0)
     weighted = Matrix(sparse.csr_matrix(X), y, weights=np.linspace(1, 2, 30))
-    with pytest.raises(InputError, match="its rows have weights"):
-        maximum_margin(weighted)
+    refused("its rows have weights", maximum_margin, weighted)
     report = maximum_margin(weighted, C=0.5, tol=1e-8, max_outer=5000, epochs=0)
     assert report.look.norm**2 == pytest.approx(report.look.sum_alpha_slack, rel=1e-3)
 

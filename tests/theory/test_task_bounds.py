@@ -9,18 +9,17 @@ import scipy.sparse
 from support.passive_aggressive import COSTS, costing, played, ranked
 from support.plain_learners import LEARNERS as PLAIN
 from support.plain_learners import MultiPrototype
+from support.refused import refused
 from support.training_cases import make_store
 
-from blocksvm.api.fit import fit
-from blocksvm.base.errors import InputError
-from blocksvm.regret import main as regret_main
+from blocksvm import Matrix, fit
 from blocksvm.regret import shown
-from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import comparators
 from blocksvm.theory.comparators import Comparator, FixedWeights
 from blocksvm.theory.report import judge, measure_regret, play
 from blocksvm.theory.rows import ReplayRows
 
+pytestmark = pytest.mark.slow
 N, D, K, EPSILON = 90, 5, 4, 0.3
 LEARNERS = [("pa", {}), ("pa1", {"C": 0.3}), ("pa2", {"C": 0.3})]
 TASKS = {"classes": {}, "numbers": {"targets": "numbers", "epsilon": EPSILON}, "sets": {}, "costs": {"costs": COSTS},
@@ -58,13 +57,12 @@ def loss_of(task, w, x, target, fixed=False):
     return costing(w, x, target, fixed or task == "max-loss")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("learner", "case"), LEARNERS)
 @pytest.mark.parametrize("task", TASKS)
 def test_losses_and_bounds(task, learner, case):
     X, given, targets = rows_of(task)
     settings = TASKS[task] | case
-    source = Matrix(scipy.sparse.csr_matrix(X), given)
+    source = Matrix(X, given)
     made = measure_regret(source, learner, **settings)
     w, each = np.zeros(D if task in ("numbers", "rows") else (K, D)), [None] * N if targets is None else targets
     losses, tau, q = played(learner, case.get("C", 1.0), w, X, each, partial(loss_of, task))[2]
@@ -99,10 +97,9 @@ def test_losses_and_bounds(task, learner, case):
     assert not any(judge(judged.bound, run, found, found[0]).violated for judged in made.bounds)
 
 
-@pytest.mark.slow
 def test_gradient_learners_of_numbers():
     X, y, _ = rows_of("numbers")
-    source = Matrix(scipy.sparse.csr_matrix(X), y)
+    source = Matrix(X, y)
     for learner, case, bound in (
         ("ogd", {"decay": "constant", "step": 0.05}, "OGD, constant step"),
         ("ogd", {"decay": "constant", "step": 0.05, "loss": "squared"}, "OGD, constant step"),
@@ -117,7 +114,6 @@ def test_gradient_learners_of_numbers():
         assert made.best.judged[-1] <= made.run.judged[-1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "case", "power"),
     [("ogd", {"decay": "constant", "step": 0.3, "radius": 0.4}, 2),
@@ -128,7 +124,7 @@ def test_learners_in_a_ball_are_compared_with_the_best_in_it(learner, case, powe
     rng = np.random.default_rng(6)
     X = rng.standard_normal((120, 4))
     y = np.where(X @ [2.0, -1.0, 0.5, 0.0] + 0.5 * rng.standard_normal(120) > 0, 1.0, -1.0)
-    made = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), learner, **case)
+    made = measure_regret(Matrix(X, y), learner, **case)
     radius = case["radius"]
     assert all(comparators.length_in(made.run, u) <= radius * (1.0 + 1e-9) for u in made.comparators)
     assert any(f"scaled to {radius:.4g}" in u.name for u in made.comparators)
@@ -143,33 +139,35 @@ def test_learners_in_a_ball_are_compared_with_the_best_in_it(learner, case, powe
     assert made.gap_in_ball == pytest.approx((best - floor) / best)
     assert made.described()["comparator_gap_in_ball"] == made.gap_in_ball
     assert any("of its loss above the least in the learner's ball" in line for line in shown(made))
-    wide = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), learner, **{**case, "radius": 1e4})
+    wide = measure_regret(Matrix(X, y), learner, **{**case, "radius": 1e4})
     assert wide.gap_in_ball is None or wide.gap_in_ball <= 1.0
     assert comparators.length_in(made.run, made.best) >= 0.98 * radius
 
 
-@pytest.mark.slow
 def test_the_command(tmp_path, succeeds, refusal):
     X, y, _ = rows_of("numbers")
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, keep_order=True, dtype="float64")
-    out = succeeds(regret_main, store, "--learner", "pa1", "-C", 0.3, "--targets", "numbers", "--json").out
+    out = succeeds("regret", store, "--learner", "pa1", "-C", 0.3, "--targets", "numbers", "--json").out
     told = json.loads(out)
-    again = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pa1", C=0.3, targets="numbers")
+    again = measure_regret(Matrix(X, y), "pa1", C=0.3, targets="numbers")
     assert told["loss_sum"] == pytest.approx(again.run.judged[-1]) and told["loss"] == "epsilon-insensitive"
     costs = tmp_path / "costs.txt"
     costs.write_text("0 4 1\n1 0 1\n9 1 0\n")
     three = make_store(tmp_path, scipy.sparse.csr_matrix(X), np.arange(N) % 3.0, name="three")
-    assert "costs of 3 labels" in succeeds(regret_main, three, "--learner", "pa", "--costs", costs).out
-    for options, what in (
-        (("kernel-pa",), "has a kernel"),
-        (("pa", "--targets", "none", "--epsilon", 1, "--learn-radius"), "begins at a weight that is not 0"),
-        (("ogd", "--targets", "none"), "learns from labels alone"),
-        (("pa", "--targets", "none", "--max-rows", 3), "--max-rows: with rows alone all rows are replayed; leave it"),
+    assert "costs of 3 labels" in succeeds("regret", three, "--learner", "pa", "--costs", costs).out
+    for source, learner, what in (
+        (store, "kernel-pa", "has a kernel"),
+        (store, "pa --targets none --epsilon 1 --learn-radius", "begins at a weight that is not 0"),
+        (store, "ogd --targets none", "learns from labels alone"),
+        (store, "pa --targets none --max-rows 3", "--max-rows: with rows alone all rows are replayed; leave it"),
+        (three, "arow", "regret is measured of perceptron, pa, pa1 and pa2"),
+        (three, "ftl", "regret is measured of perceptron, pa, pa1 and pa2"),
+        (three, "pa --max-rows 50", "with more than two labels all rows"),
     ):
-        assert what in refusal(regret_main, store, "--learner", *options)
-    succeeds(regret_main, store, "--learner", "pa", "--targets", "numbers", "--max-rows", 3)
-    with pytest.raises(InputError, match="with rows alone regret is measured of pa, pa1 and pa2"):
-        measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "perceptron", targets="none")
+        assert what in refusal("regret", source, "--learner", *learner.split())
+    succeeds("regret", store, "--learner", "pa", "--targets", "numbers", "--max-rows", 3)
+    alone = "with rows alone regret is measured of pa, pa1 and pa2"
+    refused(alone, measure_regret, Matrix(X, y), "perceptron", targets="none")
 
 
 def classes(n=120, k=4, noise=0.5, seed=0):
@@ -179,10 +177,9 @@ def classes(n=120, k=4, noise=0.5, seed=0):
     return X, np.argmax(X @ rng.standard_normal((6, k)) + noise * rng.standard_normal((n, k)), axis=1)
 
 
-@pytest.mark.slow
 def test_the_perceptron_of_several_classes():
     X, y = classes()
-    found = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "perceptron")
+    found = measure_regret(Matrix(X, y), "perceptron")
     dense, loss = MultiPrototype(PLAIN["perceptron"], 4, 6), 0.0
     for x, c in zip(X, y, strict=True):
         scores = dense.scores(x)
@@ -199,17 +196,12 @@ def test_the_perceptron_of_several_classes():
     assert told["perceptron, hinge of u"].applies and not any(judged.violated for judged in found.bounds)
 
 
-@pytest.mark.slow
-def test_separable_classes_and_the_command(tmp_path, succeeds, refusal):
+def test_separable_classes_and_the_command(tmp_path, succeeds):
     X, y = classes(noise=0.0)
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y + 1.0, keep_order=True, dtype="float64")
     for learner, bound in (("pa", "PA, separable"), ("perceptron", "perceptron, separable")):
         path = tmp_path / f"{learner}.json"
-        out = succeeds(regret_main, store, "--learner", learner, "--json", path).out
+        out = succeeds("regret", store, "--learner", learner, "--json", path).out
         told = {one["name"]: one for one in json.loads(path.read_text())["bounds"]}
         assert (told[bound]["applies"], told[bound]["violated"]) == (True, False)
         assert "does not apply: ||x|| = 1 fails" in out or learner == "perceptron"
-    for options, what in ((("--learner", "arow"), "regret is measured of perceptron, pa, pa1 and pa2"),
-                          (("--learner", "ftl"), "regret is measured of perceptron, pa, pa1 and pa2"),
-                          (("--learner", "pa", "--max-rows", 50), "with more than two labels all rows")):  # fmt: skip
-        assert what in refusal(regret_main, store, *options)
