@@ -6,15 +6,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from reference_formats import ngrams_of
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+from support import parsed_text
 from support.stored_rows import in_source_order
 from support.stream_cases import learned
 
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.kernels.ngrams import LETTER
 from blocksvm.formats.ngram_features import LAST_LETTER, characters
 from blocksvm.formats.text.documents import DOCUMENTS
-from blocksvm.formats.text.text_source import TextPiece, TextSource
 from blocksvm.model.model_file import load_model
 from blocksvm.store.descriptions import as_json
 from blocksvm.store.recipe import Recipe
@@ -27,15 +26,11 @@ texts = st.lists(st.sampled_from(PARTS), max_size=25).map("".join)
 
 def parse(data: bytes, ngrams: str, normalize="none", labelled=True, named=True, **options):
     recipe = Recipe("documents", normalize=normalize, options={"ngrams": ngrams, **options})
-    text = np.frombuffer(data + b"x\ty\n" * 30, np.uint8)  # what lies behind the end must not matter
-    reader = DOCUMENTS.reader(ReaderOptions(recipe, labelled=labelled, named=named))
-    return reader.parse(TextPiece(TextSource("text", None), text, len(data), None))
+    return parsed_text.parse(DOCUMENTS, data, recipe, b"x\ty\n", labelled=labelled, named=named)
 
 
 def rows_of(batch) -> list[list[tuple[str, float]]]:
-    names, first, last = batch.names
-    entries = [(names[f:t].tobytes().decode(), v) for f, t, v in zip(first, last, batch.values.tolist(), strict=True)]
-    return [entries[start:stop] for start, stop in zip(batch.indptr[:-1], batch.indptr[1:], strict=True)]
+    return [entries for _, entries in parsed_text.rows_of(batch)]
 
 
 analyzers = st.sampled_from(["word", "char", "char_wb"])

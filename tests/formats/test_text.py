@@ -19,6 +19,7 @@ import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
 from reference import BadLine, parse_svmlight
+from support import parsed_text
 from xxhash import xxh3_128_hexdigest
 
 from blocksvm.base.errors import InputError
@@ -26,7 +27,7 @@ from blocksvm.base.row_batch import RecordCounter
 from blocksvm.files.input import PIPE_BYTES, Pipe
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.text.svmlight import SVMLIGHT
-from blocksvm.formats.text.text_source import LineLimit, TextInputs, TextPiece, TextSource
+from blocksvm.formats.text.text_source import LineLimit, TextInputs
 from blocksvm.store.recipe import Recipe
 
 getcontext().prec = 1200
@@ -43,11 +44,7 @@ def triples(parsed) -> list[tuple]:
 
 
 def parse(data: bytes, recipe: Recipe = Recipe(), labelled: bool = True):
-    data += b"" if data.endswith(b"\n") or not data else b"\n"
-    text = np.frombuffer(data + b"7:1 9" * 20, np.uint8)  # what lies behind the end must not matter
-    end = len(data)
-    reader = SVMLIGHT.reader(ReaderOptions(recipe, labelled, offers=("duplicates", "dtype")))
-    return reader.parse(TextPiece(TextSource("text", None), text, end, None))
+    return parsed_text.parse(SVMLIGHT, data, recipe, b"7:1 9", labelled=labelled, offers=("duplicates", "dtype"))
 
 
 def agrees(data: bytes, recipe: Recipe) -> str:
