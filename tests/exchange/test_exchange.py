@@ -107,30 +107,21 @@ def test_what_liblinear_trained_is_ours(options, labels, tmp_path):
 
 @given(weights=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=6, max_size=6),
        ids=st.lists(st.integers(1, 3000), min_size=3, max_size=3, unique=True),
-       classes=st.sampled_from([0, 2, 3]))  # fmt: skip
-def test_any_weights_come_back_bit_by_bit(tmp_path, weights, ids, classes):
-    """Features whose weights are all 0 aside: they are as good as unknown ones."""
+       classes=st.sampled_from([0, 2, 3]), piece=st.sampled_from([1, 7, 100, 1 << 20]))  # fmt: skip
+def test_any_weights_come_back_bit_by_bit(tmp_path, weights, ids, classes, piece):
+    """Read in pieces of any size.  Features whose weights are all 0 aside: they are as good as unknown ones."""
     path, labels = tmp_path / "m", tuple(map(float, range(classes)))
     vectors = classes if classes > 2 else 1
     values = np.resize(np.array(weights), (vectors, 3)) + 0.0
     model = model_of(Linear(np.sort(ids), values, values[:, 0].copy(), labels, "hinge", None), "a test")
     with open(path, "wb") as file:
         liblinear.write(model, file)
-    again = liblinear.read(path, MEMORY)
+    again = liblinear.read(path, MEMORY, piece)
     there = values.any(axis=0)
     if there.any():
         assert np.array_equal(again.feature_ids, np.sort(ids)[there])
         assert np.array_equal(np.atleast_2d(again.weights), values[:, there])
     assert np.array_equal(np.atleast_1d(again.intercept), values[:, 0])
-
-
-def test_a_file_is_read_alike_in_pieces_of_any_size(tmp_path):
-    model, path = case("four classes"), tmp_path / "m"
-    with open(path, "wb") as file:
-        liblinear.write(model, file)
-    for piece in (1, 7, 100):
-        again = liblinear.read(path, MEMORY, piece)
-        assert np.array_equal(again.weights, model.weights) and np.array_equal(again.intercept, model.intercept)
 
 
 GOOD = ["solver_type L2R_LR", "nr_class 2", "label 1 -1", "nr_feature 2", "bias 1", "w", "0.5 ", "-1 ", "0.25 "]
@@ -207,6 +198,7 @@ def test_what_another_program_lacks_is_noted(tmp_path, model, form, n, says):
     [(SETS, "liblinear sklearn onnx", "rows have sets of labels"),
      (changed(FOUR, {"bits": 10}), "table", "its features are hashes of ids"),
      (model_with(1, (-1.0, 1.0), ids=[0, 3]), "liblinear", "has a feature with id 0"),
+     (model_with(1, (-1.0, 1.0), ids=[1, 2**31]), "sklearn", "id is 2,147,483,648: .*; export it as table$"),
      (model_with(1, (-1.0, 1.0), ids=[1, 2**31]), "liblinear", "LIBLINEAR's ids end at"),
      (model_with(1, ("no", "yes")), "liblinear", "has the labels no, yes"),
      (model_with(1, (0.5, 1.0)), "liblinear", "has the labels 0.5, 1")],
@@ -293,11 +285,9 @@ def test_a_fitted_estimator_is_ours(tmp_path):
         blocksvm.from_estimator(LinearSVC())
     with pytest.raises(InputError, match="has 2 vectors of weights for 0 classes"):
         blocksvm.from_estimator(linear_model.Ridge().fit(X, np.stack([y, -y], axis=1)))
-
-
-def test_what_is_too_wide_to_be_dense():
-    with pytest.raises(InputError, match="the largest feature id is 2,147,483,648: .*; export it as table$"):
-        blocksvm.to_estimator(model_with(1, (-1.0, 1.0), ids=[1, 2**31]))
+    estimator.classes_ = np.array([2**53, 2**53 + 1])
+    with pytest.raises(InputError, match="9007199254740993 is a whole number beyond"):
+        blocksvm.from_estimator(estimator)
 
 
 def test_an_estimator_says_how_its_columns_are_read(tmp_path):
@@ -338,17 +328,6 @@ def test_onnxruntime_gives_the_same_scores(name, tmp_path):
         assert np.array_equal(np.array(told[0])[sure], np.array(expected)[sure])
 
 
-def test_a_table_of_weights(tmp_path):
-    model = case("four classes")
-    blocksvm.export_model(model, tmp_path / "m.csv", "table")
-    with open(tmp_path / "m.csv", newline="") as file:
-        head, intercept, *lines = csv.reader(file)
-    assert head == ["id", "-5", "0", "2", "9"] and intercept[0] == ""
-    assert [float(cell) for cell in intercept[1:]] == model.intercept.tolist()
-    assert [int(line[0]) for line in lines] == model.feature_ids.tolist()
-    assert np.array_equal(np.array([line[1:] for line in lines], float).T, model.weights)
-
-
 def test_a_table_with_names(tmp_path, succeeds):
     """Names may hold anything that a csv reader must see as it was."""
     text = '1 |words a"b,c:2 red\n-1 |words blue red:3\n1 |words a"b,c\n-1 |words blue\n'
@@ -369,10 +348,6 @@ def test_a_table_with_names(tmp_path, succeeds):
     blocksvm.export_model(model, tmp_path / "m.parquet", "parquet", names=store)
     table = parquet.read_table(tmp_path / "m.parquet")
     assert table.column_names == head and table.column("name").to_pylist() == list(found)
-    blocksvm.export_model(case("numbers"), tmp_path / "n.parquet", "parquet")
-    table = parquet.read_table(tmp_path / "n.parquet")
-    assert table.column("id").to_pylist() == [None, *range(1, D)]
-    assert table.column("weight").to_pylist()[1:] == case("numbers").weights.tolist()
     plain = make_store(tmp_path, "1 1:1\n-1 2:1\n", name="plain")
     with pytest.raises(InputError, match="have no names"):
         blocksvm.export_model(model, tmp_path / "x.csv", "table", names=plain)
@@ -465,8 +440,15 @@ def test_an_estimator_comes_back_as_it_was(tmp_path, classes):
         assert again.predict(X).tolist() == estimator.predict(X).tolist()
 
 
-def test_classes_that_would_become_one_are_refused():
-    estimator = LinearSVC().fit(np.eye(4), [0, 1, 0, 1])
-    estimator.classes_ = np.array([2**53, 2**53 + 1])
-    with pytest.raises(InputError, match="9007199254740993 is a whole number beyond"):
-        blocksvm.from_estimator(estimator)
+def test_a_table_of_weights(tmp_path):
+    model = case("four classes")
+    blocksvm.export_model(model, tmp_path / "m.csv", "table")
+    with open(tmp_path / "m.csv", newline="") as file:
+        head, *lines = csv.reader(file)
+    assert head == ["id", "-5", "0", "2", "9"] and [line[0] for line in lines] == ["", *map(str, model.feature_ids)]
+    weights = np.vstack([model.intercept, model.weights.T])
+    assert np.array_equal(np.array([line[1:] for line in lines], float), weights)
+    blocksvm.export_model(model, tmp_path / "m.parquet", "parquet")
+    table = parquet.read_table(tmp_path / "m.parquet")
+    assert table.column("id").to_pylist() == [None, *range(1, D)]
+    assert np.array_equal(np.array([table.column(name).to_pylist() for name in head[1:]]).T, weights)
