@@ -2,25 +2,33 @@
 
 import json
 import os
+import re
+import shutil
 import tracemalloc
 import zipfile
 from contextlib import nullcontext
+from pathlib import Path
 
 import h5py
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
 from support.damage_files import prepare
+from support.file_cases import rewrite_meta
 from support.h5ad import write_h5ad
 from support.training_cases import random_rows
 from xxhash import xxh3_64_hexdigest
 
+from blocksvm import load_model
 from blocksvm.base.errors import InputError
+from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.sources.block import Shape
 from blocksvm.store import codec
 from blocksvm.store.arrays import write_array
+from blocksvm.store.descriptions import SCHEMAS, parse
 from blocksvm.store.hdf5_files import damage_named, write_text_attribute
-from blocksvm.store.reader import check_ids, open_store
+from blocksvm.store.reader import Store, check_ids, open_store
 
 
 def forged(path, old: np.ndarray, new: np.ndarray) -> None:
@@ -198,39 +206,206 @@ def test_two_features_of_a_store_with_one_id_are_found(ours, tmp_path, run_in_pr
             check_ids(store, 4)
 
 
-def test_what_our_files_have_of_unknown_types_is_damage_and_a_fault_of_the_program_is_none(ours, tmp_path, refusal):
-    def of_times(file, name):
+def of_times(file, name, _):
+    del file[name]
+    h5py.h5d.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, h5py.h5s.create_simple((8,)))
+
+
+def empty(file, name, _):
+    del file[name]
+    file[name] = h5py.Empty("u1")
+
+
+def attribute_of_times(file, name, _):
+    h5py.h5a.delete(file.id, name.encode())
+    h5py.h5a.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
+
+
+def several(file, name, _):
+    file.attrs[name] = [1, 2]
+
+
+def other_kind(file, name, _):
+    """A group for a dataset, and the other way round."""
+    is_group = isinstance(file[name], h5py.Group)
+    del file[name]
+    file.create_dataset(name, data=np.arange(3)) if is_group else file.create_group(name)
+
+
+def within_itself(file, name, _):
+    file[name]["again"] = file[name]
+
+
+def soft(file, name, _):
+    file.move(name, "elsewhere")
+    file[name] = h5py.SoftLink("/elsewhere")
+
+
+def external(file, name, sound):
+    del file[name]
+    file[name] = h5py.ExternalLink(sound, "/" + name)
+
+
+def piped(file, name, _):
+    """To a pipe to which nobody writes: opening it would wait for ever."""
+    pipe = Path(file.filename).with_name("pipe")
+    os.mkfifo(pipe)
+    external(file, name, pipe)
+
+
+def virtual(file, name, sound):
+    layout = h5py.VirtualLayout(file[name].shape, file[name].dtype)
+    layout[:] = h5py.VirtualSource(str(sound), name, layout.shape)
+    del file[name]
+    file.create_virtual_dataset(name, layout)
+
+
+def stored(**options):
+    """Without its chunks where none are written; filters could be anyone's code."""
+
+    def change(file, name, _):
+        array = file[name][()]
         del file[name]
-        space = h5py.h5s.create_simple((8,))
-        h5py.h5d.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, space)
+        dataset = file.create_dataset(name, array.shape, array.dtype, chunks=array.shape, **options)
+        if options != {"fletcher32": True}:
+            dataset[...] = array
 
-    def empty(file, name):
-        del file[name]
-        file[name] = h5py.Empty("u1")
+    return change
 
-    def attribute_of_times(file, name):
-        h5py.h5a.delete(file.id, name.encode())
-        h5py.h5a.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
 
-    def several(file, name):
-        file.attrs[name] = [1, 2]
+def of_version(step):
+    def change(file, name, _):
+        file.attrs[name] += step
 
-    path = tmp_path / "s.h5"
-    for change, name in (
-        (of_times, "rows"), (of_times, "meta"), (of_times, "words"), (empty, "meta"), (empty, "chunks"),
-        (attribute_of_times, "meta_checksum"), (attribute_of_times, "blocksvm"), (attribute_of_times, "format_version"),
-        (several, "format_version"), (several, "blocksvm"),
-    ):  # fmt: skip
-        path.write_bytes((ours / "s.h5").read_bytes())
-        with h5py.File(path, "r+") as file:
-            change(file, name)
-        told = refusal("info", path, "--verify")
-        assert str(path) in told, (name, told)
-        assert any(said in told for said in ("damaged", "is not a blocksvm", "is needed here")), (name, told)
-    path.write_bytes((ours / "s.h5").read_bytes())
+    return change
+
+
+LINKED = "link to somewhere else|lies in other files|is not stored as expected"
+UNKNOWN = "damaged|is not a blocksvm|is needed here"
+OURS = {"s.h5": "meta chunks rows words features features/ids", "m.h5": "meta weights features/ids", "c.h5": "meta"}
+UNSOUND = [  # which file, what is changed in it, how, what is said
+    *((which, name, change, LINKED) for which, names in OURS.items() for name in names.split()
+      for change in (soft, external, piped, virtual) if (name, change) != ("features", virtual)),
+    *(("s.h5", name, other_kind, rf"is damaged \({name} is not a (dataset|group)\)")
+      for name in ("meta", "chunks", "rows", "words", "features")),
+    ("m.h5", "state", within_itself, "too deep"),
+    ("m.h5", "weights", stored(fletcher32=True), "/weights: .*claims more than the file has"),
+    *(("m.h5", "weights", stored(**options), "/weights: .*is not stored as expected")
+      for options in ({}, {"fletcher32": True, "compression": "lzf"}, {"fletcher32": True, "shuffle": True})),
+    *((which, "format_version", of_version(step), f"has format version [0-9]+, {says}") for which in OURS
+      for step, says in ((-1, "older than .*; make it again"), (1, "newer than .*; install a newer"))),
+    *(("s.h5", name, change, UNKNOWN) for change, names in
+      ((of_times, "rows meta words"), (empty, "meta chunks"),
+       (attribute_of_times, "meta_checksum blocksvm format_version"),
+       (several, "format_version blocksvm")) for name in names.split()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("which", "name", "change", "says"), UNSOUND)
+def test_what_is_not_as_ours_is_one_sentence(ours, tmp_path, refusal, which, name, change, says):
+    """Links to what is sound elsewhere, virtual datasets, other types, filters, versions and kinds of things."""
+    path = tmp_path / "hostile.h5"
+    shutil.copy(ours / which, path)
+    with h5py.File(path, "r+") as file:
+        change(file, name, ours / which)
+    told = refusal("info", path, "--verify")
+    assert str(path) in told and re.search(says, told), told
+
+
+def test_a_fault_of_the_program_is_no_damage(ours):
     for fault in (TypeError, AttributeError, NameError, MemoryError, AssertionError, KeyboardInterrupt):
-        with h5py.File(path) as file, pytest.raises(fault), damage_named(file):
+        with h5py.File(ours / "s.h5") as file, pytest.raises(fault), damage_named(file):
             raise fault
+
+
+FILES = {"store": "s.h5", "model": "m.h5", "checkpoint": "c.h5"}
+
+
+def opened(kind: str, path: Path) -> None:
+    if kind == "store":
+        Store(path).close()
+    elif kind == "model":
+        load_model(path)
+    else:
+        describe_checkpoint(path)
+
+
+WRONG = ["x", None, -1.5, {}, True, [["a"]], 2**70]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FILES)
+def test_missing_and_mistyped_keys_are_one_sentence(ours, tmp_path, kind):
+    path = tmp_path / "hostile.h5"
+    schema = {field.name: field.required for field in msgspec.structs.fields(SCHEMAS[kind])}
+    for key, needed in schema.items():
+        for value in ["missing", *WRONG]:
+            shutil.copy(ours / FILES[kind], path)
+
+            def change(meta, key=key, value=value):
+                meta.pop(key, None) if value == "missing" else meta.__setitem__(key, value)
+
+            rewrite_meta(path, change)
+            error = None
+            try:
+                opened(kind, path)
+            except InputError as refused:
+                error = str(refused)
+            if needed and value == "missing":  # all that must be there is missed
+                assert re.match(rf"{path}: is damaged \(its description: .* `{key}`\)", error)
+            assert error is None or error.startswith(f"{path}: ") and "\n" not in error  # some are allowed
+    assert sum(schema.values()) > 8
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [(b"[]", "its description: Expected `object`, got `array`"), (b"{", "damaged"),
+     (b'{"n_samples": NaN}', "NaN, which is no number"), (b'{"n_samples": 1e999}', "1e999, which is no number"),
+     (b"[" * 100_000, "nested too deeply"), (b"\xff\xfe", "damaged")],
+)  # fmt: skip
+def test_descriptions_that_are_none(ours, tmp_path, text, says):
+    path = tmp_path / "hostile.h5"
+    shutil.copy(ours / "m.h5", path)
+    rewrite_meta(path, lambda meta: text)
+    with pytest.raises(InputError, match=says):
+        load_model(path)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_description_that_claims_more_than_the_file_has(ours, tmp_path, kind):
+    """6 GB of /meta in a small file: not a byte of it is allocated."""
+    for options in ({}, {"chunks": (1 << 20,)}, {"chunks": (1 << 20,), "compression": "gzip"}):
+        path = tmp_path / "hostile.h5"
+        shutil.copy(ours / FILES[kind], path)
+        with h5py.File(path, "r+") as file:
+            del file["meta"]
+            file.create_dataset("meta", shape=(6_000_000_000,), dtype="u1", **options)
+        tracemalloc.start()
+        with pytest.raises(InputError, match="/meta (is not stored as expected|claims to be larger than the file)"):
+            opened(kind, path)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+        tracemalloc.stop()
+
+
+def test_the_schema_takes_what_it_must(ours):
+    with h5py.File(ours / "s.h5") as file:
+        text = file["meta"][()].tobytes()
+    assert parse(text, "store").n_samples == 120
+    meta = json.loads(text)
+    odd = meta | {"sources": [{"name": "a\udcff.svm", "text_bytes": 5}], "of another version": 1}  # as paths may be
+    assert parse(json.dumps(odd).encode(), "store").sources[0].name == "a\udcff.svm"
+    for change, says in (
+        ({"labels": [[1.0, 3], [-1.0, 2]]}, "labels"),  # not rising
+        ({"labels": [["a", 3]]}, "its labels are not numbers"),
+        ({"label_kind": "strings", "labels": [["a", 3]]}, "n_labels"),
+        ({"label_weights": [1.0]}, "label_weights"),
+        ({"settings": {}}, r"required field `order` - at `\$.settings`"),
+        ({"settings": {"order": "sorted"}}, r"Invalid enum value 'sorted' - at `\$.settings.order`"),
+        ({"chunk_nonzeros": 2**40}, "chunk_nonzeros"),
+        ({"values": "x" * 10**6}, r"^.{1,300} - at `\$.values`$"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            parse(json.dumps(meta | change).encode(), "store")
 
 
 @pytest.fixture
