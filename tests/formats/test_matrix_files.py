@@ -7,6 +7,7 @@ from scipy import sparse
 from support.h5ad import write_h5ad
 from support.stored_rows import by_name, in_source_order
 from support.stream_cases import learned
+from support.training_cases import svmlight
 
 from blocksvm import load_model, open_store
 from blocksvm.conversion.convert import SplitSettings, split_rows
@@ -199,10 +200,7 @@ def test_predictions_and_streams(tmp_path, succeeds):
     succeeds("split", tmp_path / "again.npz", *arguments[1:4], "--append")
     # a stream learns the same from the file as from its text
     found, reports = learned(tmp_path / "X.npz", "pa1", options={"labels_from": str(tmp_path / "y.npy")})
-    with open(tmp_path / "rows.svm", "w") as file:
-        for label, row in zip(y, X, strict=True):
-            pairs = zip(row.indices.tolist(), row.data.tolist(), strict=True)
-            file.write(f"{label:g} {' '.join(f'{j}:{v!r}' for j, v in pairs)}\n")
+    (tmp_path / "rows.svm").write_text(svmlight(X, y, first_id=0))
     same, of_text = learned(tmp_path / "rows.svm", "pa1")
     assert reports[-1].cumulative_loss == of_text[-1].cumulative_loss and reports[-1].rows == 200
 

@@ -18,7 +18,7 @@ import pytest
 from scipy import sparse
 from support.paths import ROOT
 from support.stored_rows import content, entries_of_chunk
-from support.training_cases import quick_model
+from support.training_cases import quick_model, svmlight
 from xxhash import xxh3_64
 
 from blocksvm.base.errors import InputError
@@ -52,11 +52,7 @@ def stores(tmp_path_factory):
             X.data = draw.standard_normal(X.nnz)
         label = LABELS.get(kind, lambda i: str(2 * (i % 2) - 1))
         text, weights = folder / "rows.txt", folder / "weights.txt"
-        with open(text, "w") as out:
-            for i in range(X.shape[0]):
-                row = X[[i]]
-                pairs = zip((row.indices + 1).tolist(), row.data.tolist(), strict=True)
-                out.write(f"{label(i)} {' '.join(f'{j}:{v!r}' for j, v in pairs)}\n")
+        text.write_text(svmlight(X, [label(i) for i in range(X.shape[0])]))
         weights.write_text("".join(f"{i % 3 + 0.5}\n" for i in range(X.shape[0])))
         settings = SplitSettings(chunk_nonzeros=256, dtype="float64" if kind in ("float64", "stored") else "float32",
                                  format=FORMATS.get(kind, "svmlight"),
