@@ -18,15 +18,13 @@ def whole(source):
 
 @pytest.mark.parametrize(
     ("values", "given", "codes"),
-    [
-        ((1.0, 2.0), [2.0, 1.0, 3.0, np.nan], [1, -1, 0, 0]),
-        ((1.0, 2.0, 5.0), [5.0, 1.0, 3.0, np.nan, 2.0], [2, 0, -1, -1, 1]),
-        (("ham", "spam"), ["spam", "ham", "other", None], [1, -1, 0, 0]),
-        (("a", "b", "c"), ["c", None, "a", "d"], [2, -1, 0, -1]),
-        ((1.0, 2.0), ["1", "2"], [0, 0]),  # a string is no number
-        (("1", "2", "3"), [1.0, 2.0], [-1, -1]),
-    ],
-)
+    [((1.0, 2.0), [2.0, 1.0, 3.0, np.nan], [1, -1, 0, 0]),
+     ((1.0, 2.0, 5.0), [5.0, 1.0, 3.0, np.nan, 2.0], [2, 0, -1, -1, 1]),
+     (("ham", "spam"), ["spam", "ham", "other", None], [1, -1, 0, 0]),
+     (("a", "b", "c"), ["c", None, "a", "d"], [2, -1, 0, -1]),
+     ((1.0, 2.0), ["1", "2"], [0, 0]),  # a string is no number
+     (("1", "2", "3"), [1.0, 2.0], [-1, -1])],
+)  # fmt: skip
 def test_codes_of_labels(values, given, codes):
     assert Labels(values).codes(given).tolist() == codes
 

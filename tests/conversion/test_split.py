@@ -280,18 +280,18 @@ def test_held_out_rows_are_the_others(tmp_path):
     assert all(row.ids == [i for i in expected[row.source][1] if i in known] for row in kept)
 
 
-def test_a_hold_out_that_draws_nothing_is_told(tmp_path):
-    for share, which in ((1e-9, "the held-out store"), (1 - 1e-9, "the store")):
-        with pytest.raises(InputError, match=f"no row was drawn for {which}"):
-            make(tmp_path, b"1 1:1\n-1 2:1\n", holdout=share, holdout_store=tmp_path / "h.h5")
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
-
-
-def test_ids_that_outgrow_the_budget_are_told(tmp_path):
-    text = b"".join(b"1 %d:1 %d:1\n" % (7 * i, 7 * i + 1) for i in range(400_000))
-    with pytest.raises(InputError, match=r"distinct feature ids holds [\d,]+ ids, and more would need .* raise"):
-        make(tmp_path, text, memory=SMALL)
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
+def test_what_cannot_be_is_told(tmp_path):
+    text, ids = b"1 1:1\n-1 2:1\n", b"".join(b"1 %d:1 %d:1\n" % (7 * i, 7 * i + 1) for i in range(400_000))
+    held = {"holdout_store": tmp_path / "h.h5"}
+    for data, options, says in (
+        (text, held | {"holdout": 1e-9}, "no row was drawn for the held-out store"),
+        (text, held | {"holdout": 1 - 1e-9}, "no row was drawn for the store"),
+        (text, {"memory": SMALL, "n_jobs": 200}, "too small for 200 threads"),
+        (ids, {"memory": SMALL}, r"distinct feature ids holds [\d,]+ ids, and more would need .* raise"),
+    ):
+        with pytest.raises(InputError, match=says):
+            make(tmp_path, data, **options)
+        assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
 
 
 @pytest.mark.parametrize(
@@ -324,11 +324,6 @@ def test_features_are_ranked_by_any_count():
     assert table.known[order].tolist() == sorted([i for i in counts if counts[i] > 1], key=lambda i: -counts[i])
     assert new_index[order].tolist() == list(range(7))
     assert sorted(new_index.tolist()) == [-1, -1, *range(7)]
-
-
-def test_more_jobs_than_memory_allows_are_refused(tmp_path):
-    with pytest.raises(InputError, match="too small for 200 threads"):
-        make(tmp_path, b"1 1:1\n", memory=SMALL, n_jobs=200)
 
 
 @pytest.mark.slow

@@ -129,21 +129,19 @@ GOOD = ["solver_type L2R_LR", "nr_class 2", "label 1 -1", "nr_feature 2", "bias 
 
 @pytest.mark.parametrize(
     ("number", "line", "words"),
-    [
-        (1, "solver_type ONECLASS_SVM", ":1: solver_type 'ONECLASS_SVM' is not what LIBLINEAR writes"),
-        (1, "\x89HDF", ":1: is not a line of a LIBLINEAR model"),
-        (2, "nr_class -2", ":2: nr_class '-2' is not"),
-        (2, "nr_class 3", "names 2 labels of 3 classes"),
-        (3, "label 1 1", ":3: label '1 1' is not"),
-        (3, "nr_class 2", ":3: is not a line of a LIBLINEAR model ('nr_class')"),
-        (4, "nr_feature 99999999999", ":4: nr_feature '99999999999' is not"),
-        (4, "nr_feature 3", "has 3 of 4 weights; it is cut short"),
-        (4, "nr_feature 1", "has more weights than its header says (2)"),
-        (5, "bias nan", ":5: bias 'nan' is not"),
-        (5, "w", "has no line bias before the weights"),
-        (8, "inf", ":8: 'inf' is not a finite number"),
-    ],
-)
+    [(1, "solver_type ONECLASS_SVM", ":1: solver_type 'ONECLASS_SVM' is not what LIBLINEAR writes"),
+     (1, "\x89HDF", ":1: is not a line of a LIBLINEAR model"),
+     (2, "nr_class -2", ":2: nr_class '-2' is not"),
+     (2, "nr_class 3", "names 2 labels of 3 classes"),
+     (3, "label 1 1", ":3: label '1 1' is not"),
+     (3, "nr_class 2", ":3: is not a line of a LIBLINEAR model ('nr_class')"),
+     (4, "nr_feature 99999999999", ":4: nr_feature '99999999999' is not"),
+     (4, "nr_feature 3", "has 3 of 4 weights; it is cut short"),
+     (4, "nr_feature 1", "has more weights than its header says (2)"),
+     (5, "bias nan", ":5: bias 'nan' is not"),
+     (5, "w", "has no line bias before the weights"),
+     (8, "inf", ":8: 'inf' is not a finite number")],
+)  # fmt: skip
 def test_a_bad_file_is_named_with_its_line(tmp_path, number, line, words):
     path = tmp_path / "m"
     path.write_text("\n".join(GOOD) + "\n")

@@ -192,15 +192,13 @@ def test_what_text_may_write_otherwise_is_refused(cells, options, sentence, tmp_
 
 @pytest.mark.parametrize(
     ("first", "later", "kinds"),
-    [
-        ([1, 2], ["a", "b"], ("string", "numbers")),
-        (["a", "b"], [1.5, 2.5], ("double", "categories")),
-        (["a", "b"], [True, False], ("bool", "categories")),
-        (["a", "b"], [WHEN, WHEN], (r"timestamp\[us\]", "categories")),
-        ([1, 2], [[1], [2]], ("list<.*>", "numbers")),
-        ([[1], [2]], [1, 2], ("int64", "lists or maps")),
-    ],
-)
+    [([1, 2], ["a", "b"], ("string", "numbers")),
+     (["a", "b"], [1.5, 2.5], ("double", "categories")),
+     (["a", "b"], [True, False], ("bool", "categories")),
+     (["a", "b"], [WHEN, WHEN], (r"timestamp\[us\]", "categories")),
+     ([1, 2], [[1], [2]], ("list<.*>", "numbers")),
+     ([[1], [2]], [1, 2], ("int64", "lists or maps"))],
+)  # fmt: skip
 def test_later_files_have_the_kinds_of_the_first(first, later, kinds, tmp_path):
     for form in FORMS if not isinstance(first[0], list) else ("parquet", "arrow"):
         _, recipe, _ = read(written(tmp_path, form, pa.table({"x": first, "label": [1, 0]})))

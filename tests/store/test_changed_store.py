@@ -175,14 +175,12 @@ def start_of(store, warm_start, **chosen) -> dict:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("chosen", "times"),
-    [
-        ({"C": 0.2, "class_weight": {1.0: 3.0}}, 2),
-        ({"loss": "squared-hinge", "bias": 0.5}, 2),
-        ({"loss": "logistic"}, 1),
-        ({"loss": "epsilon-insensitive", "epsilon": 0.1}, 1),
-        ({"bias": "free"}, 1),
-    ],
-)
+    [({"C": 0.2, "class_weight": {1.0: 3.0}}, 2),
+     ({"loss": "squared-hinge", "bias": 0.5}, 2),
+     ({"loss": "logistic"}, 1),
+     ({"loss": "epsilon-insensitive", "epsilon": 0.1}, 1),
+     ({"bias": "free"}, 1)],
+)  # fmt: skip
 def test_an_earlier_run_goes_on_with_the_rows_of_today(tmp_path, chosen, times):
     first, second = text_of(150, 11), text_of(60, 12, d=50)
     store, model = split_of(tmp_path, first, chunk_nonzeros=64, dtype="float64"), tmp_path / "m.h5"

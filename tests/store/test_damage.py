@@ -45,20 +45,18 @@ WORDS = ["red", "green", "blue", "white"]
 
 @pytest.mark.parametrize(
     ("kind", "old", "new"),
-    [
-        ("string", ENDS, np.array([0, 3, 8, 12, 1 << 30], I4)),
-        ("string", ENDS, np.array([-(1 << 30), 3, 8, 12, 17], I4)),
-        ("large", ENDS.astype(np.int64), np.array([0, 3, 1 << 60, 12, 17])),
-        ("dictionary", ENDS, np.array([0, 1 << 30, 8, 12, 17], I4)),
-        ("dictionary", np.array([3, 1, 2, 0], I4), np.array([3, 1, 4, 0], I4)),
-        ("dictionary", np.array([3, 1, 2, 0], I4), np.array([3, 1, -1, 0], I4)),
-        ("list", ENDS, np.array([0, 3, 1 << 30, 12, 17], I4)),
-        ("list", np.array([0, 1, 3, 3, 4], I4), np.array([0, 1, 1 << 30, 3, 4], I4)),
-        ("list", np.array([0, 1, 3, 3, 4], I4), np.array([0, 1, 3, 3, 1 << 30], I4)),
-        ("map", np.array([0, 1, 3, 3, 4], I4), np.array([0, -(1 << 30), 3, 3, 4], I4)),
-        ("view", np.array([0, 3], I4), np.array([7, 1 << 30], I4)),
-    ],
-)
+    [("string", ENDS, np.array([0, 3, 8, 12, 1 << 30], I4)),
+     ("string", ENDS, np.array([-(1 << 30), 3, 8, 12, 17], I4)),
+     ("large", ENDS.astype(np.int64), np.array([0, 3, 1 << 60, 12, 17])),
+     ("dictionary", ENDS, np.array([0, 1 << 30, 8, 12, 17], I4)),
+     ("dictionary", np.array([3, 1, 2, 0], I4), np.array([3, 1, 4, 0], I4)),
+     ("dictionary", np.array([3, 1, 2, 0], I4), np.array([3, 1, -1, 0], I4)),
+     ("list", ENDS, np.array([0, 3, 1 << 30, 12, 17], I4)),
+     ("list", np.array([0, 1, 3, 3, 4], I4), np.array([0, 1, 1 << 30, 3, 4], I4)),
+     ("list", np.array([0, 1, 3, 3, 4], I4), np.array([0, 1, 3, 3, 1 << 30], I4)),
+     ("map", np.array([0, 1, 3, 3, 4], I4), np.array([0, -(1 << 30), 3, 3, 4], I4)),
+     ("view", np.array([0, 3], I4), np.array([7, 1 << 30], I4))],
+)  # fmt: skip
 def test_forged_addresses_in_arrow_files_are_refused(kind, old, new, tmp_path, succeeds, refusal):
     column = {
         "string": lambda: pa.array(WORDS),
@@ -429,24 +427,22 @@ def no_text(file, folder):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "says"),
-    [
-        (lambda file, folder: piped(file, "X/data", None), "data is a link to somewhere else"),
-        (stored_outside, "data lies in other files"),
-        (lambda file, folder: virtual(file, "X/data", folder / "other.h5"), "data lies in other files"),
-        (claimed(1 << 40), "indptr claims more than the file holds"),
-        (dense((1 << 40, 12), (1 << 16, 12)), "X claims more than the file holds"),
-        (dense((1 << 24, 12), (1 << 24, 12)), "X is stored in chunks of 805 MB; raise --memory"),
-        (lambda file, folder: file["obs/type/codes"].__setitem__(3, 100), "a code lies beyond"),
-        (no_text, "the names of var are no text"),
-        (lambda file, folder: file["X"].attrs.__setitem__("shape", (80, 1 << 60)), "has 12 entries for the 11529215"),
-        (lambda file, folder: file["X/indptr"].__setitem__(4, 10_000), "its indptr does not rise"),
-        (lambda file, folder: file["X/indices"].__setitem__(4, 10_000), "of the rows from 1 on is out of range"),
-        (lambda file, folder: file["X/indices"].__setitem__(4, -1), "of the rows from 1 on is out of range"),
-        (lambda file, folder: file.__delitem__("X"), "has no X; give it a matrix"),
-        (lambda file, folder: file.move("X", "layers/counts"), "has no X (its layers: counts); set adata.X to"),
-        (lambda file, folder: file["var"].attrs.__setitem__("_index", "../X"), "var has no column ../X"),
-    ],
-)
+    [(lambda file, folder: piped(file, "X/data", None), "data is a link to somewhere else"),
+     (stored_outside, "data lies in other files"),
+     (lambda file, folder: virtual(file, "X/data", folder / "other.h5"), "data lies in other files"),
+     (claimed(1 << 40), "indptr claims more than the file holds"),
+     (dense((1 << 40, 12), (1 << 16, 12)), "X claims more than the file holds"),
+     (dense((1 << 24, 12), (1 << 24, 12)), "X is stored in chunks of 805 MB; raise --memory"),
+     (lambda file, folder: file["obs/type/codes"].__setitem__(3, 100), "a code lies beyond"),
+     (no_text, "the names of var are no text"),
+     (lambda file, folder: file["X"].attrs.__setitem__("shape", (80, 1 << 60)), "has 12 entries for the 11529215"),
+     (lambda file, folder: file["X/indptr"].__setitem__(4, 10_000), "its indptr does not rise"),
+     (lambda file, folder: file["X/indices"].__setitem__(4, 10_000), "of the rows from 1 on is out of range"),
+     (lambda file, folder: file["X/indices"].__setitem__(4, -1), "of the rows from 1 on is out of range"),
+     (lambda file, folder: file.__delitem__("X"), "has no X; give it a matrix"),
+     (lambda file, folder: file.move("X", "layers/counts"), "has no X (its layers: counts); set adata.X to"),
+     (lambda file, folder: file["var"].attrs.__setitem__("_index", "../X"), "var has no column ../X")],
+)  # fmt: skip
 def test_hostile_anndata_is_refused(tmp_path, refusal, change, says):
     X, y = random_rows(n=80, d=12)
     write_h5ad(tmp_path / "X.h5ad", X, y, [f"g{j}" for j in range(12)])
@@ -505,29 +501,27 @@ PICKLE = b"cposix\nsystem\n(S'touch ran'\ntR."
 
 @pytest.mark.parametrize(
     ("changed", "says"),
-    [
-        (lambda: {}, ""),
-        (lambda: {"indices": npy((1 << 40,), "<i4", bytes(16))}, "indices claims 4,398,046,511,104 bytes, more than"),
-        (lambda: {"data": npy((1 << 70,), "<f8", bytes(32))}, "more than it has"),
-        (lambda: {"data": npy((-4,), "<f8", bytes(32))}, "more than it has"),
-        (lambda: {"data": npy((4,), "|O", PICKLE)}, "is not a plain array"),
-        (lambda: {"data": npy((4,), "|S2000000000", bytes(32))}, "is not a plain array"),
-        (lambda: {"format": npy((), "|S1000000", bytes(1_000_000))}, "is not a plain array"),
-        (lambda: {"data": npy(0, "", header="(" * 5000)}, "data is damaged"),
-        (lambda: {"data": npy(0, "", header="-" * 9000 + "1")}, "data is damaged"),
-        (lambda: {"data": npy(0, "", header="{'descr': '<f8'" + " " * 60000 + "}")}, "data is damaged"),
-        (lambda: {"data": b""}, "data is damaged"),
-        (lambda: {"data": npy((4,), "<f8", bytes(31))}, "data is truncated"),
-        (lambda: {"data": npy((4,), "<f8", bytes(320))}, "has more entries than it should"),
-        (lambda: {"shape": npy((2,), "<f8", np.array([3.0, 5.0]).tobytes())}, "its shape is no whole numbers"),
-        (lambda: {"shape": npy((2,), "<i8", np.array([-3, 5]).tobytes())}, "do not fit together"),
-        (lambda: {"shape": npy((2,), "<u8", np.array([1 << 63, 5], np.uint64).tobytes())}, "do not fit together"),
-        (lambda: {"indptr": npy((4,), "<i4", np.array([1, 1, 2, 4], I4).tobytes())}, "does not rise from 0"),
-        (lambda: {"indptr": npy((4,), "<u8", np.array([0, 1 << 63, 2, 4], np.uint64).tobytes())}, "does not rise"),
-        (lambda: {"indptr": npy((4,), "<i4", np.array([0, 1, 2, 1 << 30], I4).tobytes())}, "does not rise"),
-        (long_row, "has a row of 6,000,000 entries; give --memory"),
-    ],
-)
+    [(lambda: {}, ""),
+     (lambda: {"indices": npy((1 << 40,), "<i4", bytes(16))}, "indices claims 4,398,046,511,104 bytes, more than"),
+     (lambda: {"data": npy((1 << 70,), "<f8", bytes(32))}, "more than it has"),
+     (lambda: {"data": npy((-4,), "<f8", bytes(32))}, "more than it has"),
+     (lambda: {"data": npy((4,), "|O", PICKLE)}, "is not a plain array"),
+     (lambda: {"data": npy((4,), "|S2000000000", bytes(32))}, "is not a plain array"),
+     (lambda: {"format": npy((), "|S1000000", bytes(1_000_000))}, "is not a plain array"),
+     (lambda: {"data": npy(0, "", header="(" * 5000)}, "data is damaged"),
+     (lambda: {"data": npy(0, "", header="-" * 9000 + "1")}, "data is damaged"),
+     (lambda: {"data": npy(0, "", header="{'descr': '<f8'" + " " * 60000 + "}")}, "data is damaged"),
+     (lambda: {"data": b""}, "data is damaged"),
+     (lambda: {"data": npy((4,), "<f8", bytes(31))}, "data is truncated"),
+     (lambda: {"data": npy((4,), "<f8", bytes(320))}, "has more entries than it should"),
+     (lambda: {"shape": npy((2,), "<f8", np.array([3.0, 5.0]).tobytes())}, "its shape is no whole numbers"),
+     (lambda: {"shape": npy((2,), "<i8", np.array([-3, 5]).tobytes())}, "do not fit together"),
+     (lambda: {"shape": npy((2,), "<u8", np.array([1 << 63, 5], np.uint64).tobytes())}, "do not fit together"),
+     (lambda: {"indptr": npy((4,), "<i4", np.array([1, 1, 2, 4], I4).tobytes())}, "does not rise from 0"),
+     (lambda: {"indptr": npy((4,), "<u8", np.array([0, 1 << 63, 2, 4], np.uint64).tobytes())}, "does not rise"),
+     (lambda: {"indptr": npy((4,), "<i4", np.array([0, 1, 2, 1 << 30], I4).tobytes())}, "does not rise"),
+     (long_row, "has a row of 6,000,000 entries; give --memory")],
+)  # fmt: skip
 def test_claims_of_npz_are_refused_before_memory_is_taken(tmp_path, splits, changed, says):
     npz_of(tmp_path / "X.npz", **changed())
     splits(tmp_path / "X.npz", says, "--duplicates", "sum")
@@ -535,19 +529,17 @@ def test_claims_of_npz_are_refused_before_memory_is_taken(tmp_path, splits, chan
 
 @pytest.mark.parametrize(
     ("data", "says"),
-    [
-        (npy((3, 2), "<f8", bytes(48)), ""),
-        (npy((1 << 40, 2), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
-        (npy((1 << 62, 1 << 62), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
-        (npy((-3, 2), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
-        (npy((3, 2), "|O", PICKLE), "strings that numpy.save wrote (Array can't be memory-mapped: Python objects"),
-        (npy((3, 2), "<M8[s]", bytes(48)), "give a matrix of numbers"),
-        (npy((3, 2), "<c16", bytes(96)), "give a matrix of numbers"),
-        (npy(0, "", header="[" * 5000), "is no array of numbers or strings that numpy.save wrote"),
-        (npy(0, "", header="{'descr': '<f8', 'shape': __import__('os').system('touch ran')}"), "is no array"),
-        (npy((1, LONG), "|i1", bytes(LONG)), "has a row of 6,000,000 entries; give --memory"),
-    ],
-)
+    [(npy((3, 2), "<f8", bytes(48)), ""),
+     (npy((1 << 40, 2), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
+     (npy((1 << 62, 1 << 62), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
+     (npy((-3, 2), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
+     (npy((3, 2), "|O", PICKLE), "strings that numpy.save wrote (Array can't be memory-mapped: Python objects"),
+     (npy((3, 2), "<M8[s]", bytes(48)), "give a matrix of numbers"),
+     (npy((3, 2), "<c16", bytes(96)), "give a matrix of numbers"),
+     (npy(0, "", header="[" * 5000), "is no array of numbers or strings that numpy.save wrote"),
+     (npy(0, "", header="{'descr': '<f8', 'shape': __import__('os').system('touch ran')}"), "is no array"),
+     (npy((1, LONG), "|i1", bytes(LONG)), "has a row of 6,000,000 entries; give --memory")],
+)  # fmt: skip
 def test_claims_of_npy_are_refused(tmp_path, splits, data, says):
     (tmp_path / "X.npy").write_bytes(data)
     splits(tmp_path / "X.npy", says)
@@ -555,17 +547,15 @@ def test_claims_of_npy_are_refused(tmp_path, splits, data, says):
 
 @pytest.mark.parametrize(
     ("labels", "says"),
-    [
-        (npy((3,), "<U1", np.array([97, 0x7FFFFFFF, 98], I4).tobytes()), "a label is no text"),
-        (npy((3,), "<U1", np.array([97, 0xD800, 98], I4).tobytes()), "a label is no text"),
-        (npy((3,), "|S1", b"a\xffb"), "a label is no text"),
-        (npy((3,), "<c8", bytes(24)), "its labels are of the type complex64"),
-        (npy((1 << 50,), "<f8", bytes(24)), "is no array of numbers or strings that numpy.save wrote"),
-        (npy((3, 1), "<f8", bytes(24)), "labels are one for each row"),
-        (b"PK\x03\x04 and so on", "is no array of numbers or strings that numpy.save wrote"),
-        (None, "y.npy: is no file"),
-    ],
-)
+    [(npy((3,), "<U1", np.array([97, 0x7FFFFFFF, 98], I4).tobytes()), "a label is no text"),
+     (npy((3,), "<U1", np.array([97, 0xD800, 98], I4).tobytes()), "a label is no text"),
+     (npy((3,), "|S1", b"a\xffb"), "a label is no text"),
+     (npy((3,), "<c8", bytes(24)), "its labels are of the type complex64"),
+     (npy((1 << 50,), "<f8", bytes(24)), "is no array of numbers or strings that numpy.save wrote"),
+     (npy((3, 1), "<f8", bytes(24)), "labels are one for each row"),
+     (b"PK\x03\x04 and so on", "is no array of numbers or strings that numpy.save wrote"),
+     (None, "y.npy: is no file")],
+)  # fmt: skip
 def test_labels_beside_a_matrix_are_checked(tmp_path, refusal, labels, says):
     """None: a pipe, which is not waited for."""
     npz_of(tmp_path / "X.npz")

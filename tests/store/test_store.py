@@ -154,13 +154,11 @@ def repeated_values(rng) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("item", "make"),
-    [
-        (1, repeated_values),
-        (2, lambda rng: np.sort(rng.integers(0, 3000, (1024, 64)), axis=1).astype(np.uint16).reshape(-1)),
-        (4, lambda rng: rng.integers(70_000, 300_000, 32_768).astype(np.uint32)),
-        (None, lambda rng: (rng.random(32_768) + rng.integers(0, 200, 32_768)).astype(np.float32)),
-    ],
-)
+    [(1, repeated_values),
+     (2, lambda rng: np.sort(rng.integers(0, 3000, (1024, 64)), axis=1).astype(np.uint16).reshape(-1)),
+     (4, lambda rng: rng.integers(70_000, 300_000, 32_768).astype(np.uint32)),
+     (None, lambda rng: (rng.random(32_768) + rng.integers(0, 200, 32_768)).astype(np.float32))],
+)  # fmt: skip
 def test_words_are_compressed_as_takes_the_fewest_bytes(item, make):
     """As they stand, or with the bytes of so many neighbours apart; what hardly shrinks is stored as it is."""
     rng = np.random.default_rng(3)

@@ -183,10 +183,13 @@ def of_sets(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.fixture(params=["rich", "of_sets"])
+def stored(request) -> Path:
+    return request.getfixturevalue(request.param)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["rich", "of_sets"])
-def test_flipped_bytes_are_found_or_harmless(request, tmp_path, which):
-    stored = request.getfixturevalue(which)
+def test_flipped_bytes_are_found_or_harmless(stored, tmp_path):
     data, expected = stored.read_bytes(), content(stored)
     path, draw, found = tmp_path / "damaged.h5", random.Random(0), 0
     for k in range(300):
@@ -204,15 +207,13 @@ def test_flipped_bytes_are_found_or_harmless(request, tmp_path, which):
     assert found > 100
 
 
-@pytest.mark.parametrize("which", ["rich", "of_sets"])
-def test_every_array_is_under_a_checksum(request, tmp_path, which):
+def test_every_array_is_under_a_checksum(stored, rich, tmp_path):
     """Tables changed through HDF5 itself, so that HDF5's own checksums hold, arrays by a bit; and each left out."""
-    stored = request.getfixturevalue(which)
     path = tmp_path / "changed.h5"
     names: list[str] = []
     with h5py.File(stored) as file:
         file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-    assert ("features/names" in names) == (which == "rich")
+    assert ("features/names" in names) == (stored == rich)
     assert "labels" in names
     for name in names:
         shutil.copy(stored, path)
