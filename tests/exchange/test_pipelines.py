@@ -102,13 +102,15 @@ def test_vowpal_wabbits_features_by_name(tmp_path, succeeds):
     assert_alike(succeeds, tmp_path / "m.h5", rows, tmp_path / "new.vw")
 
 
+@pytest.mark.process
 def test_names_from_a_store(tmp_path, succeeds):
-    """A model of stream knows no names; a store of other texts not all of them."""
+    """A model of stream knows no names; a store of other texts not all of them.  The pipeline needs no blocksvm."""
     (tmp_path / "t.tsv").write_text("1\tgood film\n-1\tdull film\n" * 20)
     (tmp_path / "few.tsv").write_text("1\tgood\n-1\tdull\n")
-    succeeds("stream", tmp_path / "t.tsv", "--format", "documents", "--model", tmp_path / "m.h5")
+    more = "--format", "documents", "--normalize", "l2"
+    succeeds("stream", tmp_path / "t.tsv", *more, "--model", tmp_path / "m.h5")
     for name in ("t", "few"):
-        succeeds("split", tmp_path / f"{name}.tsv", tmp_path / f"{name}.h5", "--format", "documents")
+        succeeds("split", tmp_path / f"{name}.tsv", tmp_path / f"{name}.h5", *more)
     out = tmp_path / "m.joblib"
     with pytest.raises(InputError, match=r"does not name its n-grams.*\(names\); export it as table$"):
         blocksvm.export_model(tmp_path / "m.h5", out, "sklearn")
@@ -116,21 +118,9 @@ def test_names_from_a_store(tmp_path, succeeds):
         blocksvm.export_model(tmp_path / "m.h5", out, "sklearn", names=tmp_path / "few.h5")
     notes = blocksvm.export_model(tmp_path / "m.h5", out, "sklearn", names=tmp_path / "t.h5")
     assert "its rows are texts, as in predict(['a text'])" in notes
-    (tmp_path / "n.txt").write_text("good film\n")
-    expected = blocksvm.predict_files(tmp_path / "m.h5", tmp_path / "n.txt", "scores")
-    assert np.allclose(joblib.load(out).decision_function(["good film"]), expected)
-
-
-@pytest.mark.process
-def test_a_pipeline_loads_without_this_package(tmp_path):
-    (tmp_path / "t.tsv").write_text("1\tgood film\n-1\tdull film\n" * 20)
-    blocksvm.write_store([tmp_path / "t.tsv"], tmp_path / "s.h5", format="documents", normalize="l2")
-    with blocksvm.open_store(tmp_path / "s.h5") as store:
-        blocksvm.fit(store).save(tmp_path / "m.h5")
-    blocksvm.export_model(tmp_path / "m.h5", tmp_path / "m.joblib", "sklearn")
-    arguments = [sys.executable, "-P", "-W", "error", "-c", LOADED_ELSEWHERE, tmp_path / "m.joblib"]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
     (tmp_path / "n.txt").write_text("good film\ndull\n")
     expected = blocksvm.predict_files(tmp_path / "m.h5", tmp_path / "n.txt", "scores")
+    done = subprocess.run([sys.executable, "-P", "-W", "error", "-c", LOADED_ELSEWHERE, out], capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
     assert np.allclose(np.array(done.stdout.split(), float), expected, rtol=1e-6)

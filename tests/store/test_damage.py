@@ -474,22 +474,6 @@ LONG = 6_000_000  # entries of a row
 MOST_MORE = 100 << 20  # bytes of memory in which none of its arrays has room
 
 
-@pytest.fixture
-def splits(tmp_path, run_in_process, monkeypatch):
-    """splits(path, says, *options): split, or refused with these words; no array of its claims, no pickle runs."""
-
-    def check(path, says, *options) -> None:
-        monkeypatch.chdir(tmp_path)
-        tracemalloc.start()
-        told = run_in_process("split", path, tmp_path / "s.h5", "--quiet", "--memory", "40MB", *options)
-        most = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert (told.code, says in told.last_line) == (2 if says else 0, True), told.err
-        assert most < MOST_MORE and not (tmp_path / "ran").exists()
-
-    return check
-
-
 def long_row() -> dict:
     zeros = bytes(4 * LONG)
     return {"indptr": npy((4,), "<i4", np.array([0, 0, LONG, LONG], I4).tobytes()),
@@ -500,67 +484,62 @@ PICKLE = b"cposix\nsystem\n(S'touch ran'\ntR."
 
 
 @pytest.mark.parametrize(
-    ("changed", "says"),
-    [(lambda: {}, ""),
-     (lambda: {"indices": npy((1 << 40,), "<i4", bytes(16))}, "indices claims 4,398,046,511,104 bytes, more than"),
-     (lambda: {"data": npy((1 << 70,), "<f8", bytes(32))}, "more than it has"),
-     (lambda: {"data": npy((-4,), "<f8", bytes(32))}, "more than it has"),
-     (lambda: {"data": npy((4,), "|O", PICKLE)}, "is not a plain array"),
-     (lambda: {"data": npy((4,), "|S2000000000", bytes(32))}, "is not a plain array"),
-     (lambda: {"format": npy((), "|S1000000", bytes(1_000_000))}, "is not a plain array"),
-     (lambda: {"data": npy(0, "", header="(" * 5000)}, "data is damaged"),
-     (lambda: {"data": npy(0, "", header="-" * 9000 + "1")}, "data is damaged"),
-     (lambda: {"data": npy(0, "", header="{'descr': '<f8'" + " " * 60000 + "}")}, "data is damaged"),
-     (lambda: {"data": b""}, "data is damaged"),
-     (lambda: {"data": npy((4,), "<f8", bytes(31))}, "data is truncated"),
-     (lambda: {"data": npy((4,), "<f8", bytes(320))}, "has more entries than it should"),
-     (lambda: {"shape": npy((2,), "<f8", np.array([3.0, 5.0]).tobytes())}, "its shape is no whole numbers"),
-     (lambda: {"shape": npy((2,), "<i8", np.array([-3, 5]).tobytes())}, "do not fit together"),
-     (lambda: {"shape": npy((2,), "<u8", np.array([1 << 63, 5], np.uint64).tobytes())}, "do not fit together"),
-     (lambda: {"indptr": npy((4,), "<i4", np.array([1, 1, 2, 4], I4).tobytes())}, "does not rise from 0"),
-     (lambda: {"indptr": npy((4,), "<u8", np.array([0, 1 << 63, 2, 4], np.uint64).tobytes())}, "does not rise"),
-     (lambda: {"indptr": npy((4,), "<i4", np.array([0, 1, 2, 1 << 30], I4).tobytes())}, "does not rise"),
-     (long_row, "has a row of 6,000,000 entries; give --memory")],
+    ("name", "given", "says"),
+    [("X.npz", {}, ""),
+     ("X.npz", {"indices": npy((1 << 40,), "<i4", bytes(16))}, "indices claims 4,398,046,511,104 bytes, more than"),
+     ("X.npz", {"data": npy((1 << 70,), "<f8", bytes(32))}, "more than it has"),
+     ("X.npz", {"data": npy((-4,), "<f8", bytes(32))}, "more than it has"),
+     ("X.npz", {"data": npy((4,), "|O", PICKLE)}, "is not a plain array"),
+     ("X.npz", {"data": npy((4,), "|S2000000000", bytes(32))}, "is not a plain array"),
+     ("X.npz", {"format": npy((), "|S1000000", bytes(1_000_000))}, "is not a plain array"),
+     ("X.npz", {"data": npy(0, "", header="(" * 5000)}, "data is damaged"),
+     ("X.npz", {"data": npy(0, "", header="-" * 9000 + "1")}, "data is damaged"),
+     ("X.npz", {"data": npy(0, "", header="{'descr': '<f8'" + " " * 60000 + "}")}, "data is damaged"),
+     ("X.npz", {"data": b""}, "data is damaged"),
+     ("X.npz", {"data": npy((4,), "<f8", bytes(31))}, "data is truncated"),
+     ("X.npz", {"data": npy((4,), "<f8", bytes(320))}, "has more entries than it should"),
+     ("X.npz", {"shape": npy((2,), "<f8", np.array([3.0, 5.0]).tobytes())}, "its shape is no whole numbers"),
+     ("X.npz", {"shape": npy((2,), "<i8", np.array([-3, 5]).tobytes())}, "do not fit together"),
+     ("X.npz", {"shape": npy((2,), "<u8", np.array([1 << 63, 5], np.uint64).tobytes())}, "do not fit together"),
+     ("X.npz", {"indptr": npy((4,), "<i4", np.array([1, 1, 2, 4], I4).tobytes())}, "does not rise from 0"),
+     ("X.npz", {"indptr": npy((4,), "<u8", np.array([0, 1 << 63, 2, 4], np.uint64).tobytes())}, "does not rise"),
+     ("X.npz", {"indptr": npy((4,), "<i4", np.array([0, 1, 2, 1 << 30], I4).tobytes())}, "does not rise"),
+     ("X.npz", long_row, "has a row of 6,000,000 entries; give --memory"),
+     ("X.npy", npy((3, 2), "<f8", bytes(48)), ""),
+     ("X.npy", npy((1 << 40, 2), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
+     ("X.npy", npy((1 << 62, 1 << 62), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
+     ("X.npy", npy((-3, 2), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
+     ("X.npy", npy((3, 2), "|O", PICKLE), "strings that numpy.save wrote (Array can't be memory-mapped: Python"),
+     ("X.npy", npy((3, 2), "<M8[s]", bytes(48)), "give a matrix of numbers"),
+     ("X.npy", npy((3, 2), "<c16", bytes(96)), "give a matrix of numbers"),
+     ("X.npy", npy(0, "", header="[" * 5000), "is no array of numbers or strings that numpy.save wrote"),
+     ("X.npy", npy(0, "", header="{'descr': '<f8', 'shape': __import__('os').system('touch ran')}"), "is no array"),
+     ("X.npy", lambda: npy((1, LONG), "|i1", bytes(LONG)), "has a row of 6,000,000 entries; give --memory"),
+     ("y.npy", npy((3,), "<U1", np.array([97, 0x7FFFFFFF, 98], I4).tobytes()), "a label is no text"),
+     ("y.npy", npy((3,), "<U1", np.array([97, 0xD800, 98], I4).tobytes()), "a label is no text"),
+     ("y.npy", npy((3,), "|S1", b"a\xffb"), "a label is no text"),
+     ("y.npy", npy((3,), "<c8", bytes(24)), "its labels are of the type complex64"),
+     ("y.npy", npy((1 << 50,), "<f8", bytes(24)), "is no array of numbers or strings that numpy.save wrote"),
+     ("y.npy", npy((3, 1), "<f8", bytes(24)), "labels are one for each row"),
+     ("y.npy", b"PK\x03\x04 and so on", "is no array of numbers or strings that numpy.save wrote"),
+     ("y.npy", None, "y.npy: is no file")],
 )  # fmt: skip
-def test_claims_of_npz_are_refused_before_memory_is_taken(tmp_path, splits, changed, says):
-    npz_of(tmp_path / "X.npz", **changed())
-    splits(tmp_path / "X.npz", says, "--duplicates", "sum")
-
-
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [(npy((3, 2), "<f8", bytes(48)), ""),
-     (npy((1 << 40, 2), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
-     (npy((1 << 62, 1 << 62), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
-     (npy((-3, 2), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
-     (npy((3, 2), "|O", PICKLE), "strings that numpy.save wrote (Array can't be memory-mapped: Python objects"),
-     (npy((3, 2), "<M8[s]", bytes(48)), "give a matrix of numbers"),
-     (npy((3, 2), "<c16", bytes(96)), "give a matrix of numbers"),
-     (npy(0, "", header="[" * 5000), "is no array of numbers or strings that numpy.save wrote"),
-     (npy(0, "", header="{'descr': '<f8', 'shape': __import__('os').system('touch ran')}"), "is no array"),
-     (npy((1, LONG), "|i1", bytes(LONG)), "has a row of 6,000,000 entries; give --memory")],
-)  # fmt: skip
-def test_claims_of_npy_are_refused(tmp_path, splits, data, says):
-    (tmp_path / "X.npy").write_bytes(data)
-    splits(tmp_path / "X.npy", says)
-
-
-@pytest.mark.parametrize(
-    ("labels", "says"),
-    [(npy((3,), "<U1", np.array([97, 0x7FFFFFFF, 98], I4).tobytes()), "a label is no text"),
-     (npy((3,), "<U1", np.array([97, 0xD800, 98], I4).tobytes()), "a label is no text"),
-     (npy((3,), "|S1", b"a\xffb"), "a label is no text"),
-     (npy((3,), "<c8", bytes(24)), "its labels are of the type complex64"),
-     (npy((1 << 50,), "<f8", bytes(24)), "is no array of numbers or strings that numpy.save wrote"),
-     (npy((3, 1), "<f8", bytes(24)), "labels are one for each row"),
-     (b"PK\x03\x04 and so on", "is no array of numbers or strings that numpy.save wrote"),
-     (None, "y.npy: is no file")],
-)  # fmt: skip
-def test_labels_beside_a_matrix_are_checked(tmp_path, refusal, labels, says):
-    """None: a pipe, which is not waited for."""
-    npz_of(tmp_path / "X.npz")
-    os.mkfifo(tmp_path / "y.npy") if labels is None else (tmp_path / "y.npy").write_bytes(labels)
-    assert says in refusal("split", tmp_path / "X.npz", tmp_path / "s.h5", "--labels-from", tmp_path / "y.npy")
+def test_claims_are_refused_before_memory_is_taken(tmp_path, run_in_process, monkeypatch, name, given, says):
+    """Of arrays in an .npz, of an .npy, of labels beside a matrix (None: a pipe, which is not waited for), or split;
+    no pickle runs."""
+    monkeypatch.chdir(tmp_path)
+    given = given() if callable(given) else given
+    npz_of(tmp_path / "X.npz", **(given if name == "X.npz" else {}))
+    if name != "X.npz":
+        os.mkfifo(name) if given is None else (tmp_path / name).write_bytes(given)
+    more = {"X.npz": ("--duplicates", "sum"), "y.npy": ("--labels-from", name)}.get(name, ())
+    rows = "X.npz" if name == "y.npy" else name
+    tracemalloc.start()
+    told = run_in_process("split", rows, tmp_path / "s.h5", "--quiet", "--memory", "40MB", *more)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (told.code, says in told.last_line) == (2 if says else 0, True), told.err
+    assert most < MOST_MORE and not (tmp_path / "ran").exists()
 
 
 @pytest.mark.slow
