@@ -14,8 +14,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.damage_files import prepare
-from support.file_cases import rewrite_meta
+from support.file_cases import prepare, rewrite_meta
 from support.h5ad import write_h5ad
 from support.training_cases import random_rows
 from xxhash import xxh3_64_hexdigest

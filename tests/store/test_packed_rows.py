@@ -114,6 +114,16 @@ FAULTS = {
     "a value that is none": (PLAIN, put("values", ENTRIES - 1, -np.inf), "a value is not finite"),
     "the only value, which is none": (SAME, put("values", 0, np.inf), "a value is not finite"),
 }
+OF_ONES = {
+    "a coded row": (put("head", 0, (1 << 31) + N_HOT), WORDS),
+    "more hot features": (put("head", 0, N_HOT + 1), (NONZEROS, WORDS)),
+    "fewer others": (put("head", 1, N_COLD - 1), (NONZEROS, WORDS)),
+    "no hot features": (put("head", 0, 0), (NONZEROS, WORDS)),
+    "one of the others among the hot ones": (put("cold", 0, 3), FALL),
+    "a hot feature that falls behind it": (put("hot", 0, 65_535), FALL),
+}
+CASES = [(fault, dtype) for fault in FAULTS for dtype in (np.float32, np.float64)]
+CASES += [(fault, None) for fault in OF_ONES]
 
 
 def refused(path, says, run_in_process) -> None:
@@ -128,11 +138,10 @@ def refused(path, says, run_in_process) -> None:
     assert told.code == 2 and told.err == f"blocksvm info: error: {refusal.value}\n"
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(("fault", "dtype"), CASES)
 def test_words_that_are_none_of_rows_are_refused(tmp_path, run_in_process, fault, dtype):
     rows, starts = three_rows(dtype)
-    number, change, says = FAULTS[fault]
+    number, change, says = FAULTS[fault] if dtype else (PLAIN, *OF_ONES[fault])
     with Store(store_of(tmp_path / "sound.h5", rows, dtype, 1_000)) as store:
         store.verify()
     change(Row(rows.words, int(starts[number]), dtype))
@@ -145,19 +154,6 @@ def test_a_hot_feature_out_of_range_is_refused(tmp_path, run_in_process):
     with Store(store_of(tmp_path / "sound.h5", rows, None, 1_000, n_features=10)) as store:
         store.verify()
     refused(store_of(tmp_path / "s.h5", rows, None, 1_000, n_features=9), FALL, run_in_process)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [(put("head", 0, (1 << 31) + N_HOT), WORDS), (put("head", 0, N_HOT + 1), (NONZEROS, WORDS)),
-     (put("head", 1, N_COLD - 1), (NONZEROS, WORDS)), (put("head", 0, 0), (NONZEROS, WORDS)),
-     (put("cold", 0, 3), FALL), (put("hot", 0, 65_535), FALL)],
-)  # fmt: skip
-def test_words_of_a_store_of_ones_that_are_none_of_rows_are_refused(tmp_path, run_in_process, change, says):
-    """A coded row among them, too."""
-    rows, starts = three_rows(None)
-    change(Row(rows.words, int(starts[1]), None))
-    refused(store_of(tmp_path / "s.h5", rows, None, 1_000), says, run_in_process)
 
 
 def test_words_beside_those_of_the_rows_are_refused(tmp_path, run_in_process):
