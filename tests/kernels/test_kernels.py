@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reference
 import scipy.sparse
-from support.training_cases import make_pass, random_rows
+from support.training_cases import looped, make_pass, opened, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.conversion.feature_ids import IdIndex, IdTable
@@ -265,3 +265,23 @@ def test_passes_over_rows_whose_entries_lie_anywhere_have_the_same_bits(values):
         assert np.diff(matrix.indices[:2])[0] * (1 if side.step is None else -1) > 0
     np.testing.assert_array_equal(found[0].model.weights, found[1].model.weights)
     assert found[0].certificate == found[1].certificate
+
+
+def test_the_rows_of_the_set_come_in_another_order_at_every_visit():
+    """Whatever outer iteration they belong to: the visits to the set are counted through the run."""
+    orders = []
+    with opened(Matrix(*random_rows(n=240, d=40, seed=6), chunk_rows=range(0, 240, 8))) as source:
+        loop = looped(source, block_chunks=6, tol=1e-9, C=10.0, max_outer=6, schedule="1")
+        partition = loop.plan.blocks.partition
+        plain = partition.set_order
+
+        def noted(first, second, inner_pass, out):
+            plain(first, second, inner_pass, out)
+            if inner_pass == 0:
+                orders.append(((first, second), tuple(out.tolist())))
+
+        partition.set_order = noted
+        loop.run()
+    assert len(orders) > 6
+    assert len({key for key, _ in orders}) == len(orders)
+    assert len({order for _, order in orders}) == len(orders)

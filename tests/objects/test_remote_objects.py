@@ -341,3 +341,45 @@ def test_the_limit_of_requests_holds(server, connections):
         read_block(source, chunks)
     assert min(connections, 3) <= server.most <= connections
     source.close()
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    """A bucket of a server of moto's own, which speaks S3's dialect; of the extra test-cloud, `nox -s cloud`."""
+    moto, boto3 = pytest.importorskip("moto.server"), pytest.importorskip("boto3")
+    running = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    names = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ALLOW_HTTP": "true", "AWS_ACCESS_KEY_ID": "tester",
+             "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in names.items():
+            patch.setenv(name, value)
+        client = boto3.client("s3", endpoint_url=names["AWS_ENDPOINT_URL"], region_name="us-east-1")
+        client.create_bucket(Bucket="bucket")
+        yield "s3://bucket"
+    running.stop()
+
+
+@pytest.mark.parametrize("size", [0, 1000, 20_000_000])
+def test_objects_of_moto_are_written_and_read(bucket, size):
+    data, path = bytes(range(250)) * (size // 250), location(f"{bucket}/out-{size}")
+    assert not path.exists()
+    with written_whole(path, overwrite=False) as file:
+        file.write(data)
+    assert path.stat().st_size == size
+    with pytest.raises(InputError, match="was made by another run"), written_whole(path, overwrite=False):
+        pass
+    if size:
+        remote = RemoteObject(path.url)
+        assert bytes(remote.read(17, 900)) == data[17:900]
+        with written_whole(path) as file:
+            file.write(b"!" + data[1:])
+        with pytest.raises(InputError, match="was replaced or changed while"):
+            remote.read(17, 900)
+    path.unlink()
+    assert not path.exists()
+
+
+def test_a_bucket_that_is_missing_has_no_objects(bucket):
+    assert not location("s3://other/rows.svm").exists()
