@@ -16,7 +16,7 @@ import pytest
 import reference
 from scipy import sparse
 from support.stored_rows import in_source_order, read_with_h5py
-from support.training_cases import looped, opened, rows_of_store, train
+from support.training_cases import looped, make_store, opened, rows_of_store, train
 
 from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, split_rows
@@ -25,8 +25,6 @@ from blocksvm.model.solver_state import open_state
 from blocksvm.store.descriptions import as_json
 from blocksvm.store.reader import Store, open_store
 from blocksvm.training.checkpoint import save_result
-
-OPTIONS = {"overwrite": True, "n_jobs": 2}
 
 
 def text_of(n: int, seed: int, d: int = 40, ones: bool = False, labels=("-1", "1")) -> list[bytes]:
@@ -53,8 +51,7 @@ def by_number(path) -> dict:
 
 def split_of(folder: Path, lines, name="s", **settings) -> Path:
     """A store of these lines."""
-    split_rows([write(folder / f"{name}.svm", lines)], folder / f"{name}.h5", SplitSettings(**OPTIONS, **settings))
-    return folder / f"{name}.h5"
+    return make_store(folder, b"".join(lines).decode(), name=name, overwrite=True, n_jobs=2, **settings)
 
 
 @pytest.mark.parametrize(
@@ -109,23 +106,20 @@ def test_weights_of_rows_that_had_none(tmp_path):
 
 
 def test_labels_that_are_words_keep_their_rows(tmp_path):
-    first, second = text_of(50, 1, labels=("m", "b")), text_of(20, 2, labels=("a", "n", "z"))
-    store = split_of(tmp_path, first, format="svmlight-named", chunk_nonzeros=32)
-    meta = as_json(extend([write(tmp_path / "b.svm", second)], store)[0])
-    expected = {k: line.split()[0].decode() for k, line in enumerate(first + second)}
-    with open_store(store) as found:
-        found.verify()
-        numbers = [found.read_rows(chunk)["source"].tolist() for chunk in range(len(found.chunks))]
-        labels = [found.read_labels(chunk).tolist() for chunk in range(len(found.chunks))]
-    assert dict(zip(sum(numbers, []), sum(labels, []), strict=True)) == expected
-    assert [label for label, _ in meta["labels"]] == ["a", "b", "m", "n", "z"]
-    meta = as_json(extend([write(tmp_path / "c.svm", text_of(9, 3, labels=("c",)))], store)[0])
-    values, counts = np.unique([*expected.values(), *["c"] * 9], return_counts=True)
-    assert meta["labels"] == list(zip(values, counts, strict=True))
-    with open_store(store) as found:
-        found.verify()
-        rest = [found.read_labels(chunk) for chunk in range(len(found.chunks))]
-    assert sorted(np.concatenate(rest).tolist()) == sorted([*expected.values(), *["c"] * 9])
+    lines = text_of(50, 1, labels=("m", "b"))
+    store = split_of(tmp_path, lines, format="svmlight-named", chunk_nonzeros=32)
+    for k, (n, labels) in enumerate(((20, "anz"), (9, "c"))):
+        more = text_of(n, 2 + k, labels=labels)
+        meta = as_json(extend([write(tmp_path / f"{k}.svm", more)], store)[0])
+        lines += more
+        expected = [line.split()[0].decode() for line in lines]
+        with open_store(store) as found:
+            found.verify()
+            numbers, told = (np.concatenate([read(chunk) for chunk in range(len(found.chunks))])
+                             for read in (found.read_rows, found.read_labels))  # fmt: skip
+        assert [told[i] for i in np.argsort(numbers["source"])] == expected
+        values, counts = np.unique(expected, return_counts=True)
+        assert meta["labels"] == list(zip(values, counts, strict=True))
 
 
 def test_min_count_is_of_the_new_features(tmp_path):
