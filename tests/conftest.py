@@ -103,3 +103,20 @@ def refusal(run_in_process):
         return ended.last_line
 
     return run
+
+
+@pytest.fixture
+def not_split(tmp_path):
+    """not_split(name, sentence, **settings): a split of one input must be refused with this sentence, and leave
+    nothing."""
+    from blocksvm import InputError
+    from blocksvm.conversion.convert import SplitSettings, split_rows
+
+    def run(name, sentence, **settings) -> None:
+        before = sorted(os.listdir(tmp_path))
+        with pytest.raises(InputError) as refusal:
+            split_rows([str(name)], tmp_path / "refused.h5", SplitSettings(**settings))
+        assert sentence in str(refusal.value)
+        assert sorted(os.listdir(tmp_path)) == before
+
+    return run

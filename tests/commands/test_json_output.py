@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from support.damage_files import prepare
+from support.file_cases import prepare
 
 COMMANDS = {"split": "{0}/s.svm {0}/split.h5 --holdout 0.2 {0}/test.h5 --overwrite",
             "train": "{0}/s.h5 {0}/new.h5 --overwrite", "predict": "{0}/m.h5 {0}/s.h5 {0}/p.txt --overwrite",

@@ -10,7 +10,7 @@ import reference
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from support.damage_files import unheard
+from support.file_cases import unheard
 from support.stored_rows import read_with_h5py
 
 from blocksvm.model.model_file import describe_model, load_model

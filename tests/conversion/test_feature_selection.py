@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.feature_selection import chi2
+from support.training_cases import svmlight
 
 from blocksvm import InputError, load_model
 from blocksvm.conversion.convert import SplitSettings, extend, split_rows
@@ -27,11 +28,6 @@ def planted(kind):
     return X, [names[c] for c in y.astype(int)], np.eye(len(names), dtype=bool)[y.astype(int)]
 
 
-def text_of(X, labels) -> str:
-    rows = (" ".join(f"{3 * j + 1}:{v}" for j, v in zip(row.indices, row.data, strict=True)) for row in X)
-    return "".join(f"{label} {row}\n" for label, row in zip(labels, rows, strict=True))
-
-
 FORMATS = {"two": "svmlight", "numbers": "svmlight", "words": "svmlight-named", "sets": "multilabel"}
 
 
@@ -45,14 +41,14 @@ def chosen(X, member, top=TOP) -> list[int]:
     present = X.copy()
     present.data[:] = 1.0
     statistic = np.nan_to_num(chi2(present, member[:, 1] if member.shape[1] == 2 else member)[0].round(9))
-    return sorted(3 * j + 1 for j in np.lexsort((np.arange(D), -statistic))[:top].tolist())
+    return sorted(j + 1 for j in np.lexsort((np.arange(D), -statistic))[:top].tolist())
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("top", [7, 8, 100])
 def test_the_features_are_those_of_scikit_learn(tmp_path, kind, top):
     X, labels, member = planted(kind)
-    (tmp_path / "rows.svm").write_text(text_of(X, labels))
+    (tmp_path / "rows.svm").write_text(svmlight(X, labels))
     for jobs, memory in ((1, 16_000_000), (2, 100_000_000)):
         settings = SplitSettings(format=FORMATS[kind], top_features=top, n_jobs=jobs, memory=memory, overwrite=True)
         meta = split_rows(str(tmp_path / "rows.svm"), tmp_path / "s.h5", settings)
@@ -62,22 +58,22 @@ def test_the_features_are_those_of_scikit_learn(tmp_path, kind, top):
 
 def test_a_count_is_asked_for_first_and_rows_without_a_label_tell_nothing(tmp_path):
     X, labels, member = planted("words")
-    more = text_of(X[:50], ["?"] * 50)
-    (tmp_path / "rows.svm").write_text(text_of(X, labels) + more)
+    more = svmlight(X[:50], ["?"] * 50)
+    (tmp_path / "rows.svm").write_text(svmlight(X, labels) + more)
     split_rows(str(tmp_path / "rows.svm"), tmp_path / "s.h5", SplitSettings(format="svmlight-named", top_features=TOP))
     assert ids_of(tmp_path / "s.h5") == chosen(X, member)
-    (tmp_path / "rows.svm").write_text(text_of(X, labels))
+    (tmp_path / "rows.svm").write_text(svmlight(X, labels))
     options = SplitSettings(format="svmlight-named", top_features=20, min_count=60, overwrite=True)
     split_rows(str(tmp_path / "rows.svm"), tmp_path / "s.h5", options)
     there = np.bincount(X.indices, minlength=D) >= 60
     assert 5 < there.sum() < 40
-    assert set(ids_of(tmp_path / "s.h5")) <= {3 * j + 1 for j in np.flatnonzero(there)}
+    assert set(ids_of(tmp_path / "s.h5")) <= {j + 1 for j in np.flatnonzero(there)}
 
 
 def test_all_rows_that_belong_to_a_store_have_its_features(tmp_path, succeeds):
     X, labels, _ = planted("two")
-    (tmp_path / "rows.svm").write_text(text_of(X, labels))
-    (tmp_path / "new.svm").write_text("1 1:1 4:1 9999:2 34:1 91:2\n-1 7:1 9998:1\n")
+    (tmp_path / "rows.svm").write_text(svmlight(X, labels))
+    (tmp_path / "new.svm").write_text("1 1:1 2:1 9999:2 12:1 31:2\n-1 3:1 9998:1\n")
     common = ("--idf", "smooth", "--normalize", "l2", "--top-features", TOP)
     succeeds("split", tmp_path / "rows.svm", tmp_path / "s.h5", *common, "--holdout", "0.2", tmp_path / "h.h5")
     kept = set(ids_of(tmp_path / "s.h5"))

@@ -1,12 +1,19 @@
-"""Models of other programs and for them: LIBLINEAR, scikit-learn and ONNX predict what we predict, and back."""
+"""Models of other programs and for them: LIBLINEAR, scikit-learn and ONNX predict what we predict, and back; Pipelines
+of scikit-learn score raw texts and tables as ``predict`` does."""
 
 import csv
 import re
+import subprocess
+import sys
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 
 import joblib
 import numpy as np
+import pandas
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 import scipy.sparse
 from hypothesis import given
@@ -107,16 +114,16 @@ def test_what_liblinear_trained_is_ours(options, labels, tmp_path):
 
 @given(weights=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=6, max_size=6),
        ids=st.lists(st.integers(1, 3000), min_size=3, max_size=3, unique=True),
-       classes=st.sampled_from([0, 2, 3]))  # fmt: skip
-def test_any_weights_come_back_bit_by_bit(tmp_path, weights, ids, classes):
-    """Features whose weights are all 0 aside: they are as good as unknown ones."""
+       classes=st.sampled_from([0, 2, 3]), piece=st.sampled_from([1, 7, 100, 1 << 20]))  # fmt: skip
+def test_any_weights_come_back_bit_by_bit(tmp_path, weights, ids, classes, piece):
+    """Read in pieces of any size.  Features whose weights are all 0 aside: they are as good as unknown ones."""
     path, labels = tmp_path / "m", tuple(map(float, range(classes)))
     vectors = classes if classes > 2 else 1
     values = np.resize(np.array(weights), (vectors, 3)) + 0.0
     model = model_of(Linear(np.sort(ids), values, values[:, 0].copy(), labels, "hinge", None), "a test")
     with open(path, "wb") as file:
         liblinear.write(model, file)
-    again = liblinear.read(path, MEMORY)
+    again = liblinear.read(path, MEMORY, piece)
     there = values.any(axis=0)
     if there.any():
         assert np.array_equal(again.feature_ids, np.sort(ids)[there])
@@ -124,35 +131,24 @@ def test_any_weights_come_back_bit_by_bit(tmp_path, weights, ids, classes):
     assert np.array_equal(np.atleast_1d(again.intercept), values[:, 0])
 
 
-def test_a_file_is_read_alike_in_pieces_of_any_size(tmp_path):
-    model, path = case("four classes"), tmp_path / "m"
-    with open(path, "wb") as file:
-        liblinear.write(model, file)
-    for piece in (1, 7, 100):
-        again = liblinear.read(path, MEMORY, piece)
-        assert np.array_equal(again.weights, model.weights) and np.array_equal(again.intercept, model.intercept)
-
-
 GOOD = ["solver_type L2R_LR", "nr_class 2", "label 1 -1", "nr_feature 2", "bias 1", "w", "0.5 ", "-1 ", "0.25 "]
 
 
 @pytest.mark.parametrize(
     ("number", "line", "words"),
-    [
-        (1, "solver_type ONECLASS_SVM", ":1: solver_type 'ONECLASS_SVM' is not what LIBLINEAR writes"),
-        (1, "\x89HDF", ":1: is not a line of a LIBLINEAR model"),
-        (2, "nr_class -2", ":2: nr_class '-2' is not"),
-        (2, "nr_class 3", "names 2 labels of 3 classes"),
-        (3, "label 1 1", ":3: label '1 1' is not"),
-        (3, "nr_class 2", ":3: is not a line of a LIBLINEAR model ('nr_class')"),
-        (4, "nr_feature 99999999999", ":4: nr_feature '99999999999' is not"),
-        (4, "nr_feature 3", "has 3 of 4 weights; it is cut short"),
-        (4, "nr_feature 1", "has more weights than its header says (2)"),
-        (5, "bias nan", ":5: bias 'nan' is not"),
-        (5, "w", "has no line bias before the weights"),
-        (8, "inf", ":8: 'inf' is not a finite number"),
-    ],
-)
+    [(1, "solver_type ONECLASS_SVM", ":1: solver_type 'ONECLASS_SVM' is not what LIBLINEAR writes"),
+     (1, "\x89HDF", ":1: is not a line of a LIBLINEAR model"),
+     (2, "nr_class -2", ":2: nr_class '-2' is not"),
+     (2, "nr_class 3", "names 2 labels of 3 classes"),
+     (3, "label 1 1", ":3: label '1 1' is not"),
+     (3, "nr_class 2", ":3: is not a line of a LIBLINEAR model ('nr_class')"),
+     (4, "nr_feature 99999999999", ":4: nr_feature '99999999999' is not"),
+     (4, "nr_feature 3", "has 3 of 4 weights; it is cut short"),
+     (4, "nr_feature 1", "has more weights than its header says (2)"),
+     (5, "bias nan", ":5: bias 'nan' is not"),
+     (5, "w", "has no line bias before the weights"),
+     (8, "inf", ":8: 'inf' is not a finite number")],
+)  # fmt: skip
 def test_a_bad_file_is_named_with_its_line(tmp_path, number, line, words):
     path = tmp_path / "m"
     path.write_text("\n".join(GOOD) + "\n")
@@ -207,6 +203,7 @@ def test_what_another_program_lacks_is_noted(tmp_path, model, form, n, says):
     [(SETS, "liblinear sklearn onnx", "rows have sets of labels"),
      (changed(FOUR, {"bits": 10}), "table", "its features are hashes of ids"),
      (model_with(1, (-1.0, 1.0), ids=[0, 3]), "liblinear", "has a feature with id 0"),
+     (model_with(1, (-1.0, 1.0), ids=[1, 2**31]), "sklearn", "id is 2,147,483,648: .*; export it as table$"),
      (model_with(1, (-1.0, 1.0), ids=[1, 2**31]), "liblinear", "LIBLINEAR's ids end at"),
      (model_with(1, ("no", "yes")), "liblinear", "has the labels no, yes"),
      (model_with(1, (0.5, 1.0)), "liblinear", "has the labels 0.5, 1")],
@@ -293,11 +290,9 @@ def test_a_fitted_estimator_is_ours(tmp_path):
         blocksvm.from_estimator(LinearSVC())
     with pytest.raises(InputError, match="has 2 vectors of weights for 0 classes"):
         blocksvm.from_estimator(linear_model.Ridge().fit(X, np.stack([y, -y], axis=1)))
-
-
-def test_what_is_too_wide_to_be_dense():
-    with pytest.raises(InputError, match="the largest feature id is 2,147,483,648: .*; export it as table$"):
-        blocksvm.to_estimator(model_with(1, (-1.0, 1.0), ids=[1, 2**31]))
+    estimator.classes_ = np.array([2**53, 2**53 + 1])
+    with pytest.raises(InputError, match="9007199254740993 is a whole number beyond"):
+        blocksvm.from_estimator(estimator)
 
 
 def test_an_estimator_says_how_its_columns_are_read(tmp_path):
@@ -338,17 +333,6 @@ def test_onnxruntime_gives_the_same_scores(name, tmp_path):
         assert np.array_equal(np.array(told[0])[sure], np.array(expected)[sure])
 
 
-def test_a_table_of_weights(tmp_path):
-    model = case("four classes")
-    blocksvm.export_model(model, tmp_path / "m.csv", "table")
-    with open(tmp_path / "m.csv", newline="") as file:
-        head, intercept, *lines = csv.reader(file)
-    assert head == ["id", "-5", "0", "2", "9"] and intercept[0] == ""
-    assert [float(cell) for cell in intercept[1:]] == model.intercept.tolist()
-    assert [int(line[0]) for line in lines] == model.feature_ids.tolist()
-    assert np.array_equal(np.array([line[1:] for line in lines], float).T, model.weights)
-
-
 def test_a_table_with_names(tmp_path, succeeds):
     """Names may hold anything that a csv reader must see as it was."""
     text = '1 |words a"b,c:2 red\n-1 |words blue red:3\n1 |words a"b,c\n-1 |words blue\n'
@@ -369,10 +353,6 @@ def test_a_table_with_names(tmp_path, succeeds):
     blocksvm.export_model(model, tmp_path / "m.parquet", "parquet", names=store)
     table = parquet.read_table(tmp_path / "m.parquet")
     assert table.column_names == head and table.column("name").to_pylist() == list(found)
-    blocksvm.export_model(case("numbers"), tmp_path / "n.parquet", "parquet")
-    table = parquet.read_table(tmp_path / "n.parquet")
-    assert table.column("id").to_pylist() == [None, *range(1, D)]
-    assert table.column("weight").to_pylist()[1:] == case("numbers").weights.tolist()
     plain = make_store(tmp_path, "1 1:1\n-1 2:1\n", name="plain")
     with pytest.raises(InputError, match="have no names"):
         blocksvm.export_model(model, tmp_path / "x.csv", "table", names=plain)
@@ -465,8 +445,126 @@ def test_an_estimator_comes_back_as_it_was(tmp_path, classes):
         assert again.predict(X).tolist() == estimator.predict(X).tolist()
 
 
-def test_classes_that_would_become_one_are_refused():
-    estimator = LinearSVC().fit(np.eye(4), [0, 1, 0, 1])
-    estimator.classes_ = np.array([2**53, 2**53 + 1])
-    with pytest.raises(InputError, match="9007199254740993 is a whole number beyond"):
-        blocksvm.from_estimator(estimator)
+def test_a_table_of_weights(tmp_path):
+    model = case("four classes")
+    blocksvm.export_model(model, tmp_path / "m.csv", "table")
+    with open(tmp_path / "m.csv", newline="") as file:
+        head, *lines = csv.reader(file)
+    assert head == ["id", "-5", "0", "2", "9"] and [line[0] for line in lines] == ["", *map(str, model.feature_ids)]
+    weights = np.vstack([model.intercept, model.weights.T])
+    assert np.array_equal(np.array([line[1:] for line in lines], float), weights)
+    blocksvm.export_model(model, tmp_path / "m.parquet", "parquet")
+    table = parquet.read_table(tmp_path / "m.parquet")
+    assert table.column("id").to_pylist() == [None, *range(1, D)]
+    assert np.array_equal(np.array([table.column(name).to_pylist() for name in head[1:]]).T, weights)
+
+
+WORDS = ["good", "film", "dull", "ΣΟΦΟΣ", "σοφος", "İstanbul", "Ⓐnarchy", "été", "a", "x_1", "ϒ", "naïve", "七転び",
+         "42"]  # fmt: skip
+BLANKS = [" ", " ", "  ", "\u3000", ", ", "-", " \u00a0"]
+LOADED_ELSEWHERE = """
+import sys, joblib
+sys.modules["blocksvm"] = None
+print(*joblib.load(sys.argv[1]).decision_function(["good film", "dull"]).tolist())
+"""
+
+
+def texts(n: int, seed: int, words: list[str]) -> list[str]:
+    draw = np.random.default_rng(seed)
+    return ["".join(draw.choice(words) + draw.choice(BLANKS) for _ in range(draw.integers(1, 9))) for _ in range(n)]
+
+
+def assert_alike(succeeds, model: Path, rows: list, text: Path) -> None:
+    """The exported Pipeline, which holds nothing of this package, gives the scores and labels of predict."""
+    out = model.with_suffix(".joblib")
+    succeeds("export", model, out, "--format", "sklearn")
+    assert b"blocksvm" not in out.read_bytes()
+    pipeline = joblib.load(out)
+    expected = np.loadtxt(succeeds("predict", model, text, "--scores").out.splitlines())
+    np.testing.assert_allclose(pipeline.decision_function(rows), expected, rtol=1e-6, atol=1e-6)
+    labels = succeeds("predict", model, text).out.split()
+    assert np.array_equal(pipeline.predict(rows), np.array(labels, pipeline[-1].classes_.dtype))
+
+
+@pytest.mark.parametrize(
+    ("ngrams", "weighed"),
+    [("word:1", ()), ("word:1-2,char_wb:2-4", ("--normalize", "l2")), ("char:2-3", ("--idf", "smooth")),
+     ("char:3,char_wb:3,word:2", ("--idf", "plain", "--normalize", "l2"))],
+)  # fmt: skip
+def test_a_pipeline_scores_texts_as_predict_does(tmp_path, succeeds, ngrams, weighed):
+    """With letters that str.lower treats otherwise, n-grams that the model does not know, and a text without any."""
+    labels = ["sport", "arts", "other"] if weighed else ["spam", "ham"]
+    rows = texts(60, 0, WORDS)
+    (tmp_path / "t.tsv").write_text("".join(f"{labels[len(row) % len(labels)]}\t{row}\n" for row in rows))
+    succeeds("split", tmp_path / "t.tsv", tmp_path / "s.h5", "--format", "documents", "--ngrams", ngrams,
+            *weighed)  # fmt: skip
+    succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1", "--tol", "0.1")
+    new = [*texts(40, 1, [*WORDS, "unseen", "ΦΩΣ", "İ"]), "?", "unknownest"]
+    (tmp_path / "new.txt").write_text("".join(f"{row}\n" for row in new))
+    assert_alike(succeeds, tmp_path / "m.h5", new, tmp_path / "new.txt")
+
+
+@pytest.mark.parametrize(
+    ("form", "weighed"),
+    [("csv", ()), ("parquet", ("--idf", "smooth")), ("csv", ("--normalize", "l2")),
+     ("parquet", ("--scale", "deviation", "--normalize", "l2"))],
+)  # fmt: skip
+def test_a_pipeline_scores_dicts_of_columns_as_predict_does(tmp_path, succeeds, form, weighed):
+    """With missing cells and categories that the model does not know."""
+    draw = np.random.default_rng(3)
+    rows: list[dict] = []
+    for k in range(90):
+        row = {"size": round(float(draw.normal()), 3), "colour": str(draw.choice(["red", "dark blue", "a=b", "é"])),
+               "zip": f"{draw.integers(5)}"}  # fmt: skip
+        if k >= 60 and k % 3 == 0:
+            row |= {"colour": "unseen"}
+        if k % 7 == 0:
+            del row["size"]
+        rows.append(row)
+    labels = [1 if row.get("size", 0.1) > 0 else -1 for row in rows]
+    for name, part in (("train", slice(60)), ("new", slice(60, 90))):
+        columns = {key: [row.get(key) for row in rows[part]] for key in ("size", "colour", "zip")}
+        write = pyarrow.csv.write_csv if form == "csv" else parquet.write_table
+        write(pa.table({"label": labels[part]} | columns), tmp_path / f"{name}.{form}")
+    succeeds("split", tmp_path / f"train.{form}", tmp_path / "s.h5", "--categorical", "auto,zip", *weighed)
+    succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1", "--tol", "0.1")
+    assert_alike(succeeds, tmp_path / "m.h5", rows[60:], tmp_path / f"new.{form}")
+    if "--normalize" not in weighed:
+        pipeline = joblib.load(tmp_path / "m.joblib")
+        of_frame = pipeline.predict(pandas.DataFrame(rows[60:]).to_dict("records"))  # nan where a cell is missing
+        assert np.array_equal(of_frame, pipeline.predict(rows[60:]))
+
+
+def test_vowpal_wabbits_features_by_name(tmp_path, succeeds):
+    (tmp_path / "t.vw").write_text("1 |a x:2 y |b x\n-1 |a z:0.5 |b y\n" * 10)
+    succeeds("split", tmp_path / "t.vw", tmp_path / "s.h5")
+    succeeds("train", tmp_path / "s.h5", tmp_path / "m.h5")
+    names = blocksvm.load_model(tmp_path / "m.h5").feature_names
+    ax, ay, bx = (next(name for name in names if re.fullmatch(pattern, name)) for pattern in ("a.x", "a.y", "b.x"))
+    (tmp_path / "new.vw").write_text("1 |a x:2 y |b x\n|a x:0.25\n")
+    rows = [{ax: 2.0, ay: 1.0, bx: 1.0}, {ax: 0.25}]
+    assert_alike(succeeds, tmp_path / "m.h5", rows, tmp_path / "new.vw")
+
+
+@pytest.mark.process
+def test_names_from_a_store(tmp_path, succeeds):
+    """A model of stream knows no names; a store of other texts not all of them.  The pipeline needs no blocksvm."""
+    (tmp_path / "t.tsv").write_text("1\tgood film\n-1\tdull film\n" * 20)
+    (tmp_path / "few.tsv").write_text("1\tgood\n-1\tdull\n")
+    more = "--format", "documents", "--normalize", "l2"
+    succeeds("stream", tmp_path / "t.tsv", *more, "--model", tmp_path / "m.h5")
+    for name in ("t", "few"):
+        succeeds("split", tmp_path / f"{name}.tsv", tmp_path / f"{name}.h5", *more)
+    out = tmp_path / "m.joblib"
+    with pytest.raises(InputError, match=r"does not name its n-grams.*\(names\); export it as table$"):
+        blocksvm.export_model(tmp_path / "m.h5", out, "sklearn")
+    with pytest.raises(InputError, match="1 of its 3 features have no name.*; export it as table$"):
+        blocksvm.export_model(tmp_path / "m.h5", out, "sklearn", names=tmp_path / "few.h5")
+    notes = blocksvm.export_model(tmp_path / "m.h5", out, "sklearn", names=tmp_path / "t.h5")
+    assert "its rows are texts, as in predict(['a text'])" in notes
+    (tmp_path / "n.txt").write_text("good film\ndull\n")
+    expected = blocksvm.predict_files(tmp_path / "m.h5", tmp_path / "n.txt", "scores")
+    done = subprocess.run([sys.executable, "-P", "-W", "error", "-c", LOADED_ELSEWHERE, out], capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert np.allclose(np.array(done.stdout.split(), float), expected, rtol=1e-6)

@@ -5,11 +5,9 @@ import itertools
 import numpy as np
 import pytest
 from support.plain_learners import LEARNERS, run
-from support.stored_rows import in_source_order
 from support.stream_cases import learned, weights_by_id
 
 from blocksvm import InputError, load_model
-from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.kernels import hash_table
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.streaming.stream_saving import save_stream
@@ -55,29 +53,30 @@ def weights_of(stream, folder) -> np.ndarray:
     return weights_by_id(folder / "m.h5", 1 << BITS)[0]
 
 
-def places_and_sums(rows: list[tuple[list, list]]) -> list[dict[int, float]]:
+def places_and_sums(rows: list[tuple[list, list]], bits: int) -> list[dict[int, float]]:
     """Each row's {place: sum of its values}, without sums of 0."""
     found = []
     for ids, values in rows:
         own: dict[int, float] = {}
         for i, v in zip(ids, values, strict=True):
-            own[place_of(i)] = own.get(place_of(i), 0.0) + v
+            own[place_of(i, bits)] = own.get(place_of(i, bits), 0.0) + v
         found.append({place: v for place, v in own.items() if v != 0.0})
     return found
 
 
-@pytest.mark.parametrize("most_counted", [1, 50, None])
-def test_entries_of_a_row_that_meet_are_added_up_whatever_rows_came_before(most_counted):
-    """most_counted: entries after which their numbers begin anew; many sums of the rows of 60 are 0."""
+@pytest.mark.parametrize(("bits", "most_counted"), [(8, 1), (8, 50), (8, None), (1, None), (3, None), (12, None)])
+def test_entries_of_a_row_that_meet_are_added_up_whatever_rows_came_before(bits, most_counted):
+    """most_counted: entries after which their numbers begin anew; many sums of the rows of 60 are 0; the longest one
+    has more entries than places, and more than the working space begins with."""
     rng = np.random.default_rng(3)
     rows = []
-    for length in (0, 1, 30, 200, 5, 200, 0, 90, *[60] * (200 if most_counted is None else 20)):
+    for length in (0, 1, 30, 200, 5, 200, 0, 4_300, 90, *[60] * (200 if most_counted is None else 20)):
         values = rng.choice([-1.0, 1.0] if length == 60 else [-3.0, -2.0, -1.0, 1.0, 2.0, 3.0], length)
         rows.append((rng.choice(3_000 if length == 60 else 100_000, length, replace=False).tolist(), values.tolist()))
     indptr = np.cumsum([0, *(len(ids) for ids, _ in rows)])
     ids, values = (np.array([one for row in rows for one in row[k]]) for k in (0, 1))
     ids, places = ids.astype(np.int64), np.empty(len(ids), np.int32)
-    arguments = indptr, ids, values, BITS, False, False, places
+    arguments = indptr, ids, values, bits, False, False, places
     with np.errstate(over="ignore"):  # a hash is a product modulo 2^64
         if most_counted is None:
             done, _ = hash_table.hash_rows(*arguments)
@@ -86,7 +85,7 @@ def test_entries_of_a_row_that_meet_are_added_up_whatever_rows_came_before(most_
     assert done == len(rows)
     found = [dict(zip(places[start:stop].tolist(), values[start:stop].tolist(), strict=True)) for start,
              stop in itertools.pairwise(indptr)]  # fmt: skip
-    assert found == places_and_sums(rows)
+    assert found == places_and_sums(rows, bits)
     assert len(places) > indptr[-1]  # some did meet
 
 
@@ -94,15 +93,6 @@ def test_a_stream_that_hashes_learns_from_the_hashed_rows(rows, text, tmp_path):
     stream, _ = learned(text, "fobos", bits=BITS, settings={"l1": 0.02})
     _, last, _ = run(LEARNERS["fobos"](1 << BITS, l1=0.02), hashed_rows(rows), np.array([y for y, _ in rows]))
     np.testing.assert_allclose(weights_of(stream, tmp_path), last, rtol=1e-9, atol=1e-10)
-
-
-def test_a_hashed_store_has_the_hashed_rows(rows, text, tmp_path):
-    split_rows([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS))
-    X = hashed_rows(rows)
-    for x, (label, _), (stored, ids, values) in zip(X, rows, in_source_order(tmp_path / "s.h5"), strict=True):
-        assert stored == label
-        assert ids == np.flatnonzero(x).tolist()
-        assert values == x[ids].tolist()
 
 
 @pytest.mark.parametrize("skip", [False, True])
@@ -116,19 +106,6 @@ def test_sums_beyond_the_dtype_are_a_fault_of_their_line(tmp_path, skip):
     else:
         with pytest.raises(InputError, match=r"rows\.svm:2: values that hashing adds up lie beyond float32; scale"):
             learned(text, "pa1", bits=BITS)
-
-
-@pytest.mark.parametrize("bits", [1, 3, 12])
-def test_long_rows_in_few_places(tmp_path, bits):
-    """More entries than places, and more than the working space begins with."""
-    ids = np.arange(0, 30_000, 7)
-    text = tmp_path / "rows.svm"
-    text.write_text("1 " + " ".join(f"{i}:0.5" for i in ids) + "\n-1 3:1\n")
-    split_rows([str(text)], tmp_path / "s.h5", SplitSettings(bits=bits))
-    places = np.array([place_of(i, bits) for i in ids.tolist()])
-    expected = {int(p): 0.5 * int(n) for p, n in zip(*np.unique(places, return_counts=True), strict=True)}
-    (_, found, values), _ = in_source_order(tmp_path / "s.h5")
-    assert dict(zip(found, values, strict=True)) == expected
 
 
 def test_a_model_of_a_hashed_store_hashes_text_and_other_stores_likewise(rows, text, tmp_path, succeeds):

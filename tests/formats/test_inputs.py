@@ -1,15 +1,22 @@
-"""Which files are read, which labels and lines count, and what LIBLINEAR's models may be: told, never lost; any bytes
-in the place of a text."""
+"""Which files are read, in which format, which labels and lines count: told, never lost; any bytes in the place of a
+text."""
 
 import json
+import os
+import threading
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.stream_cases import learned
 
 from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Nowhere
 from blocksvm.cli.options import files_named
+from blocksvm.formats import sniffed
+from blocksvm.store.descriptions import as_json, typed
+from blocksvm.store.recipe import Recipe
 
 ROWS = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(12))
 
@@ -51,18 +58,16 @@ def test_hidden_and_temporary_files_are_left_out_and_told(tmp_path, capsys, patt
 
 @pytest.mark.parametrize(
     ("names", "says"),
-    [
-        (
-            ["year=2024/a.svm", "year=2025/a.svm"],
-            r"has folders in it \(year=2024, \.\.\.\), which are not read; .*year=2024 is no column",
-        ),
-        (
-            ["a.svm", "more/b.svm"],
-            r"has folders in it \(more\), which are not read; '.*rows/\*/\*' reads .*--format folders",
-        ),
-        (["_SUCCESS"], "the folder has no files but 1 hidden or temporary ones; name"),
-    ],
-)
+    [(
+         ["year=2024/a.svm", "year=2025/a.svm"],
+         r"has folders in it \(year=2024, \.\.\.\), which are not read; .*year=2024 is no column",
+     ),
+     (
+         ["a.svm", "more/b.svm"],
+         r"has folders in it \(more\), which are not read; '.*rows/\*/\*' reads .*--format folders",
+     ),
+     (["_SUCCESS"], "the folder has no files but 1 hidden or temporary ones; name")],
+)  # fmt: skip
 def test_folders_in_folders_are_not_lost(tmp_path, refusal, names, says):
     rows = made(tmp_path / "rows", *names)
     with pytest.raises(InputError, match=says):
@@ -88,13 +93,11 @@ def test_an_input_that_was_read_twice_is_told(tmp_path, monkeypatch, succeeds):
 
 @pytest.mark.parametrize(
     ("name", "options", "line", "empty"),
-    [
-        ("a.svm", [], "{y} 1:{i}.5 2:1", 3),
-        ("a.csv", [], "{y},{i}", 2),
-        ("a.vw", ["--format", "vw"], "{y} | a:{i}.5", 2),
-        ("a.docs", ["--format", "documents"], "{y}\tword{i} word", 2),
-    ],
-)
+    [("a.svm", [], "{y} 1:{i}.5 2:1", 3),
+     ("a.csv", [], "{y},{i}", 2),
+     ("a.vw", ["--format", "vw"], "{y} | a:{i}.5", 2),
+     ("a.docs", ["--format", "documents"], "{y}\tword{i} word", 2)],
+)  # fmt: skip
 def test_lines_without_a_prediction_are_counted(tmp_path, name, options, line, empty, succeeds):
     lines = [line.format(y=1 if i % 2 else -1, i=i) for i in range(8)]
     head = ["label,x"] if name == "a.csv" else []
@@ -138,13 +141,9 @@ def test_words_are_labels_of_a_stream(tmp_path, refusal, succeeds):
     succeeds("predict", tmp_path / "m.h5", tmp_path / "a.svm", tmp_path / "out", "--json")
     assert set((tmp_path / "out").read_text().split()) == {"ham", "spam"}
     succeeds("stream", tmp_path / "a.svm", "--from", tmp_path / "m.h5", "--format", "svmlight-named")
-
-
-@pytest.mark.parametrize("labels", ["ham,", "nan,1", "a\x1b,b", "1,1"])
-def test_labels_of_a_stream_that_are_none(tmp_path, refusal, labels):
-    made(tmp_path, "a.svm")
-    told = refusal("stream", tmp_path / "a.svm", "--learner", "pa1", "--labels", labels)
-    assert "\x1b" not in told and "--labels" in told
+    for labels in ("ham,", "nan,1", "a\x1b,b", "1,1"):
+        told = refusal("stream", tmp_path / "a.svm", *asked, "--labels", labels)
+        assert "\x1b" not in told and "--labels" in told
 
 
 CELLS = "0\t" + "\t".join("3" * 13) + "\t0000002a" * 26 + "\n"
@@ -183,3 +182,63 @@ def test_any_bytes_are_read_or_refused(tmp_path, run_in_process, chosen):
 
     assert split(TEXTS[chosen].encode()).code == 0
     judged()
+
+
+def test_a_named_pipe_is_told_by_its_first_line(tmp_path):
+    """Nothing of it is lost, and a first line that comes in halves is waited for."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def write():
+        with open(pipe, "wb", buffering=0) as file:
+            for part in (b"1 ", b"|a b", b" c\n-1 |a d\n", b"1 |a b\n"):
+                file.write(part)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    found, reports = learned(pipe, "pa1")
+    writing.join()
+    assert (found.recipe.format, reports[-1].rows) == ("vw", 3)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "feather", "npz", "npy", "h5ad"])
+def test_a_name_of_a_format_of_files_is_not_read_as_text(tmp_path, ending, refusal, succeeds):
+    """What was damaged at its beginning is not taken for text; text of such a name is, where the format is given."""
+    path = tmp_path / f"rows.{ending}"
+    path.write_text("1 1:2\n-1 2:3\n")
+    told = refusal("split", path, tmp_path / "s.h5", "--label", "label")
+    assert f"{path}: does not begin as a {ending} file does; get it again, or give --format" in told
+    succeeds("split", path, tmp_path / "s.h5", "--format", "svmlight")
+
+
+HEADS = {
+    "vw": (b"1 |a b\n-1 |a c\n", b"|a|b c:2\n'x|d e\n", b"1 |a b c:2\n-1 |a d\n", b"|a b", b"\n\n1 2 'tag|a b",
+           b"0 | 1:2 3:4"),
+    "svmlight": (b"movie,genres,rating\n" + b"1,Adventure|Animation,5\n2,Drama|War,3\n" * 9, b"1 2:3\n",
+                 b"1 1:2 3:4\n-1 5:6 # a | b\n", b"+1 qid:3 1:2", b"1,2 2:3\n1 4:5\n 3:1\n", b"acq 2:3\ngrain 4:5\n",
+                 b"# comment\n1 1:2\n", b"", b"what is this | and that", b"\x00\x01\x02"),
+}  # fmt: skip
+
+
+def test_a_format_is_what_the_name_says_else_what_the_lines_look_like():
+    everything = [head for heads in HEADS.values() for head in heads]
+    for ending, format_ in (("csv", "csv"), ("TSV.gz", "tsv"), ("svm.bz2", "svmlight"), ("libsvm.XZ", "svmlight"),
+                            ("vw.zst", "vw")):  # fmt: skip
+        assert {sniffed(head, f"rows.{ending}") for head in (*everything, b"a\tb\n")} == {format_}
+    for format_, heads in HEADS.items():
+        assert {sniffed(head, name) for head in heads for name in ("rows.txt", "rows", "-")} == {format_}
+    began = time.process_time()
+    for line in (b" " * 64_000 + b"x", b"1" * 64_000 + b"x", b"1 " * 32_000 + b"x", b"|" * 64_000, b"1 1: " * 12_000):
+        sniffed(line, "rows.txt")
+    assert time.process_time() - began < 20.0  # which grows with the line's length, not with its square (88 s)
+
+
+def test_recipes_come_back():
+    recipe = Recipe("vw", "sum", 9, "l2", "float64")
+    assert typed(as_json(recipe), Recipe) == recipe
+    assert Recipe(options={"a": 1, "b": 2}).without(("a",)) == Recipe(options={"b": 2})
+    with pytest.raises(ValueError, match="its description: Object contains unknown field `stemming`"):
+        typed({"stemming": "yes"}, Recipe)
+    for wrong in ({"bits": 99}, {"bits": "8"}, {"bits": True}, {"dtype": "float16"}, {"format": 3}, {"options": [1]}):
+        with pytest.raises(ValueError, match="its description: "):
+            typed(wrong, Recipe)

@@ -6,21 +6,18 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
-from support.training_cases import make_store, train
+from support.parsed_text import parse
+from support.training_cases import make_store, text_of_sets, train
 
 from blocksvm import InputError, fit, load_model, open_store
 from blocksvm.formats import get_format
-from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.text.text_source import TextPiece, TextSource
 from blocksvm.model.measures import SetMeasures
 from blocksvm.model.scoring import Scores
 from blocksvm.store.reader import Store
 
 
 def parsed(name, text: bytes, labelled=True):
-    reader = get_format(name).reader(ReaderOptions(labelled=labelled))
-    padded = np.frombuffer(text + bytes(64), np.uint8).copy()
-    return reader.parse(TextPiece(TextSource("rows", None), padded, len(text), None))
+    return parse(get_format(name), text, labelled=labelled)
 
 
 def plainly(text: bytes, sets: bool):
@@ -96,11 +93,7 @@ def given_sets(tmp_path_factory):
 
 
 def text_of(X, member) -> str:
-    return "".join(
-        f"{','.join(str(10 * c) for c in np.flatnonzero(own))} "
-        + " ".join(f"{j}:{x!r}" for j, x in enumerate(row.tolist()) if x) + "\n"
-        for row, own in zip(X, member, strict=True)
-    )  # fmt: skip
+    return text_of_sets(X, [10 * np.flatnonzero(own) for own in member])
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import decimal
 import re
 from zoneinfo import ZoneInfo
 
-import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -193,15 +192,13 @@ def test_what_text_may_write_otherwise_is_refused(cells, options, sentence, tmp_
 
 @pytest.mark.parametrize(
     ("first", "later", "kinds"),
-    [
-        ([1, 2], ["a", "b"], ("string", "numbers")),
-        (["a", "b"], [1.5, 2.5], ("double", "categories")),
-        (["a", "b"], [True, False], ("bool", "categories")),
-        (["a", "b"], [WHEN, WHEN], (r"timestamp\[us\]", "categories")),
-        ([1, 2], [[1], [2]], ("list<.*>", "numbers")),
-        ([[1], [2]], [1, 2], ("int64", "lists or maps")),
-    ],
-)
+    [([1, 2], ["a", "b"], ("string", "numbers")),
+     (["a", "b"], [1.5, 2.5], ("double", "categories")),
+     (["a", "b"], [True, False], ("bool", "categories")),
+     (["a", "b"], [WHEN, WHEN], (r"timestamp\[us\]", "categories")),
+     ([1, 2], [[1], [2]], ("list<.*>", "numbers")),
+     ([[1], [2]], [1, 2], ("int64", "lists or maps"))],
+)  # fmt: skip
 def test_later_files_have_the_kinds_of_the_first(first, later, kinds, tmp_path):
     for form in FORMS if not isinstance(first[0], list) else ("parquet", "arrow"):
         _, recipe, _ = read(written(tmp_path, form, pa.table({"x": first, "label": [1, 0]})))
@@ -271,25 +268,6 @@ def test_what_was_decided_is_said(tmp_path, succeeds):
     _, out, err = succeeds("split", tmp_path / "t.csv", tmp_path / "s.h5")
     assert "columns: 1 of numbers (id)" in err and "leave it out by --ignore at?" in " ".join(out.split())
     assert "columns:" not in succeeds("split", tmp_path / "t.csv", tmp_path / "s.h5", "--overwrite", "--quiet").err
-
-
-def test_a_model_of_one_form_predicts_the_others(tmp_path, succeeds):
-    random = np.random.default_rng(0)
-    on, size = random.random(60) < 0.5, np.round(random.normal(size=60), 2)
-    table = pa.table({"on": on, "size": size, "zip": random.integers(0, 3, 60), "label": on ^ (size > 1)})
-    paths = [written(tmp_path, form, table) for form in FORMS]
-    for path in paths[::2]:
-        made = tmp_path / "s.h5", tmp_path / "m.h5"
-        succeeds("split", path, made[0], "--categorical", "auto,zip", "--overwrite")
-        succeeds("train", *made, "--overwrite")
-        scores = []
-        for other in paths:
-            form = other.suffix[1:]
-            known = ("--format", form) if "tsv" in (form, path.suffix[1:]) and form in ("csv", "tsv") else ()
-            _, out, err = succeeds("predict", made[1], other, "--scores", *known)
-            assert "warning" not in err
-            scores.append(out)
-        assert len(set(scores)) == 1
 
 
 def test_what_polars_writes_is_the_same_table(tmp_path):

@@ -1,4 +1,5 @@
-"""Layouts of tables are decided from whole lines and many rows; what is unclear is refused, odd cells are counted."""
+"""Tables of text: rows and names are the oracle's; layouts are decided from whole lines and many rows; what is unclear
+is refused, odd cells are counted, faults are told with line and column."""
 
 import io
 import json
@@ -11,10 +12,13 @@ import zipfile
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from pyarrow import parquet
+from reference import BadLine
+from reference_formats import table_rows
 from scipy import sparse
-from support import training_cases
-from support.cell_cases import parse, rows_of
+from support import parsed_text, training_cases
 from support.paths import GOLDEN
 from support.stream_cases import SMALL_PIECES, learned
 
@@ -25,8 +29,18 @@ from blocksvm.formats.format import ReaderOptions, parse_skipping
 from blocksvm.formats.text import text_source as text_module
 from blocksvm.formats.text.documents import DOCUMENTS
 from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
-from blocksvm.formats.text_tables import CSV, TSV
+from blocksvm.formats.text_tables import CRITEO, CSV, TSV
 from blocksvm.store.recipe import Recipe
+
+
+def parse(data: bytes, table=CSV, normalize="none", settled=True, named=True, labelled=True, offers=(), **options):
+    """settled: the options are decided from these lines."""
+    recipe = Recipe(table.name, normalize=normalize, options=table.settled(options, data, "f") if settled else options)
+    return parsed_text.parse(table, data, recipe, begins=True, named=named, labelled=labelled, offers=offers)
+
+
+def rows_of(batch) -> list[tuple]:
+    return [(label, dict(entries)) for label, entries in parsed_text.rows_of(batch)]
 
 
 def written(path, text):
@@ -49,6 +63,108 @@ def said_by_split(run_in_process):
 def features_of(path) -> set[str]:
     with open_store(path) as store:
         return set(store.feature_names(0, store.n_features))
+
+
+NUMBERS = ["1", "-2.5", "0", "1e3", "+7", ".5", "12345678901234567890123", " 3 ", '"4"']
+OTHERS = ["red", "1.2.3", "é x", "inf", "n", " a  b ", '"x, y"', '"say ""hi"""', '"a"', "-", "1e", "x=y", "north"]
+cells = st.sampled_from([*NUMBERS, *OTHERS, "", '""', "NA", "n/a", "Null"])
+rows_drawn = st.lists(st.tuples(st.sampled_from(["0", "1", "-1", "2.5", ""]), cells, cells, cells), max_size=6)
+
+
+@pytest.mark.slow
+@given(rows_drawn, st.sampled_from(["auto", "b", "auto,b", "d*"]), st.booleans())
+@example([("1", "red", "red", "red"), ("0", "red", "red", "3")] * 3, "auto", True)
+def test_rows_are_the_oracles(rows, categorical, windows):
+    text = "b,y,c d,d\n" + "".join(f"{b},{y},{c},{d}\n" for y, b, c, d in rows)
+    categories = {"b"} if "b" in categorical else {"d"} if "d" in categorical else set()
+    arguments = {"label": "y", "categories": categories, "auto": "auto" in categorical}
+    expected, bad = [], None
+    try:
+        expected = table_rows(text, **arguments)
+    except BadLine as fault:
+        bad = fault.line
+        expected = table_rows("\n".join(text.split("\n")[: bad - 1]), **arguments)
+    data = (text.replace("\n", "\r\n") if windows else text).encode()
+    batch = parse(data, label="y", categorical=categorical)
+    assert (None if batch.fault is None else batch.fault[0] + 1) == bad
+    assert repr(rows_of(batch)) == repr(expected)
+    # a feature has one id, and another one another
+    names = [name for _, row in rows_of(batch) for name in row]
+    assert len(set(names)) == len(set(batch.ids.tolist())) == len(set(zip(names, batch.ids.tolist(), strict=True)))
+    plain = parse(data, label="y", categorical=categorical, named=False)
+    assert (plain.ids.tolist(), plain.values.tolist()) == (batch.ids.tolist(), batch.values.tolist())
+
+
+def test_columns_are_known_by_their_names():
+    first, second = parse(b"a,label,c\n1,1,x\n"), parse(b'c,"label",new,a\nx,1,5,1\n')
+    known, there = (set(zip(one.ids.tolist(), one.values.tolist(), strict=True)) for one in (first, second))
+    assert known <= there
+    # a number and a category of the same name are two features
+    assert len(set(parse(b"label,a=1,a\n1,1,1\n", categorical="a").ids.tolist())) == 2
+    assert rows_of(parse(b"label,id,id2,b\n1,2,3,4\n", ignore="id*")) == [(1.0, {"b": 4.0})]
+    without = parse(b"5,1,x\n", header="no", label="2")
+    assert rows_of(without) == [(1.0, {"1": 5.0, "3=x": 1.0})]
+    options = CSV.settled({"header": "no", "label": "2"}, b"5,1,x\n", "f")
+    alone = parse(b"5,x\n", settled=False, labelled=False, **options)
+    assert repr(rows_of(alone)) == repr([(np.nan, {"1": 5.0, "3=x": 1.0})])
+    known = CSV.settled({}, b"label,c,a\n1,x,2\n", "f")
+    unlabelled = parse(b"c,a\nx,2\n", labelled=False, settled=False, **known)
+    assert repr(rows_of(unlabelled)) == repr([(np.nan, {"c=x": 1.0, "a": 2.0})])
+    assert rows_of(parse(b"label\ta\tb\n1\t x \t3\n", TSV)) == [(1.0, {"a=x": 1.0, "b": 3.0})]
+    assert parse(b'label,a\n"he said ""yes""",1\n,2\n').label_array().tolist() == ['he said "yes"', None]
+    late = parse(b'label, a, b\n "yes", "2", "x"\n "no", 3, y\n')  # quotes that come after a blank
+    assert rows_of(late) == [("yes", {"a": 2.0, "b=x": 1.0}), ("no", {"a": 3.0, "b=y": 1.0})]
+    normal = parse(b"label,a,b,c\n1,3,4,x\n", normalize="l2")
+    np.testing.assert_allclose(normal.values, np.float32(np.array([3, 4, 1]) / np.sqrt(26)))
+    assert normal.largest == pytest.approx(1.0)
+
+
+def test_criteos_layout():
+    line = b"1\t2\t\t-1" + b"\t0" * 10 + b"\t68fd1e64\t" + b"\t1e5" * 24 + b"\n"
+    (row,) = rows_of(parse(line, CRITEO))
+    assert row[0] == 1.0 and row[1]["I1"] == np.float32(np.log(3)) and row[1]["I3"] == np.float32(-np.log(2))
+    assert set(row[1]) == {"I1", "I3", "C1=68fd1e64", *(f"C{k}=1e5" for k in range(3, 27))}
+    (test,) = rows_of(parse(line[2:], CRITEO, labelled=False))
+    assert test[1] == row[1] and np.isnan(test[0])
+    assert parse(b"1\t2\n", CRITEO).fault == (0, "the line has 2 cells, the first line 40")
+    wrong = parse(b"1\tx" + b"\t1" * 38 + b"\n", CRITEO, offers=("bits",)).fault[1]
+    assert wrong == "column I1: 'x' is not a number; mend it"  # no option would help
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    random = np.random.default_rng(5)
+    path = tmp_path_factory.mktemp("table") / "rows.csv"
+    lines = ["id,size,colour,y\n"]
+    for i in range(200):
+        colour = ["red", "green", "blue", ""][random.integers(4)]
+        size = round(random.normal(), 3)
+        lines.append(f"{i},{size},{colour},{'yes' if size + 2 * (colour == 'red') > 1 else 'no'}\n")
+    path.write_text("".join(lines))
+    return path
+
+
+OWN = ("--label", "y", "--ignore", "id")
+
+
+def test_from_a_table_to_predictions(table, tmp_path, monkeypatch, succeeds):
+    store, model = tmp_path / "s.h5", tmp_path / "m.h5"
+    succeeds("split", table, table, store, *OWN)
+    with open_store(store) as opened:
+        assert opened.n_samples == 400
+    assert features_of(store) == {"colour=blue", "colour=green", "colour=red", "size"}
+    succeeds("train", store, model, "--bias", "1", "-C", "10", "--tol", "1e-4")
+    new = written(tmp_path / "new.csv", "colour,size\nred,0.5\nblue,-1\n")
+    assert succeeds("predict", model, new).out.split() == ["yes", "no"]
+    of_text, stored = (np.float64(succeeds("predict", model, one, "--scores").out.split()) for one in (table, store))
+    np.testing.assert_allclose(of_text, stored[:200], rtol=1e-9)
+    assert load_model(model).recipe.options["label"] == "y"
+    # by a stream, and from a pipe, of which the header and the first row are waited for
+    path = written(tmp_path / "numbers.csv", table.read_text().replace(",yes\n", ",1\n").replace(",no\n", ",-1\n"))
+    succeeds("stream", path, *OWN, "--learner", "arow", "--model", tmp_path / "o.h5", "--passes", "5")
+    assert load_model(tmp_path / "o.h5").recipe.options["ignore"] == "id"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    assert len(succeeds("predict", tmp_path / "o.h5", "-").out.split()) == 200
 
 
 @pytest.mark.slow

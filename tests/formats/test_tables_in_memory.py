@@ -109,11 +109,6 @@ def test_texts(tmp_path):
     assert blocksvm.load_model(tmp_path / "saved.h5").decision_function(texts).tolist() == values.tolist()
 
 
-def test_dates_are_taken_as_they_are(tmp_path):
-    dates = frame().assign(day=pandas.Timestamp(2026, 1, 2))
-    assert "day.month=1" in blocksvm.fit(dates, label="y", temp=tmp_path).model.feature_names
-
-
 def test_what_is_refused(tmp_path):
     (tmp_path / "t.svm").write_text("1 1:1\n0 2:1\n")
     blocksvm.write_store(tmp_path / "t.svm", tmp_path / "s.h5")

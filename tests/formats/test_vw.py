@@ -9,25 +9,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from reference import BadLine
 from reference_formats import feature_id, parse_vw
+from support import parsed_text
 from support.stored_rows import in_source_order
 from support.stream_cases import learned, weights_by_id
 from support.training_cases import train
 
 from blocksvm import InputError, load_model
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.formats.format import ReaderOptions
-from blocksvm.formats.text.text_source import TextPiece, TextSource
 from blocksvm.formats.text.vw import VW
 from blocksvm.store.descriptions import as_json
 from blocksvm.store.recipe import Recipe
 from blocksvm.streaming.stream_saving import save_stream
 
 
-def parse(data: bytes, recipe: Recipe = Recipe("vw"), named: bool = True, offers=("dtype",)):
-    data += b"" if data.endswith(b"\n") or not data else b"\n"
-    text = np.frombuffer(data + b"7 |a b:1 9" * 20, np.uint8)  # what lies behind the end must not matter
-    reader = VW.reader(ReaderOptions(recipe, named=named, offers=offers))
-    return reader.parse(TextPiece(TextSource("text", None), text, len(data), None))
+def parse(data: bytes, recipe: Recipe = Recipe("vw")):
+    return parsed_text.parse(VW, data, recipe, b"7 |a b:1 9", named=True, offers=("dtype",))
 
 
 def rows_of(batch) -> list[tuple]:

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import reference
 import scipy.sparse
-from support.training_cases import make_pass, random_rows
+from support.training_cases import looped, make_pass, opened, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.conversion.feature_ids import IdIndex, IdTable
-from blocksvm.kernels.columns import sum_of_squares
 from blocksvm.kernels.rows import packed_entries
 from blocksvm.kernels.shuffle import renumber_rows, windowed_order
 from blocksvm.losses import get_loss
@@ -141,12 +140,6 @@ def test_pegasos_norm_is_summed_anew():
     assert scalars[STEPS] == 1
 
 
-@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 5, 8, 13])
-def test_sum_of_squares_of_any_length(length):
-    x = np.random.default_rng(length).standard_normal(length)
-    assert_close(sum_of_squares(x), float(x @ x))
-
-
 def drawn_order(key, sizes, window=0):
     order = np.full(sum(sizes), -1, np.int32)
     windowed_order(np.uint64(key), np.array(sizes), window, order, np.empty(len(sizes), np.int32))
@@ -272,3 +265,23 @@ def test_passes_over_rows_whose_entries_lie_anywhere_have_the_same_bits(values):
         assert np.diff(matrix.indices[:2])[0] * (1 if side.step is None else -1) > 0
     np.testing.assert_array_equal(found[0].model.weights, found[1].model.weights)
     assert found[0].certificate == found[1].certificate
+
+
+def test_the_rows_of_the_set_come_in_another_order_at_every_visit():
+    """Whatever outer iteration they belong to: the visits to the set are counted through the run."""
+    orders = []
+    with opened(Matrix(*random_rows(n=240, d=40, seed=6), chunk_rows=range(0, 240, 8))) as source:
+        loop = looped(source, block_chunks=6, tol=1e-9, C=10.0, max_outer=6, schedule="1")
+        partition = loop.plan.blocks.partition
+        plain = partition.set_order
+
+        def noted(first, second, inner_pass, out):
+            plain(first, second, inner_pass, out)
+            if inner_pass == 0:
+                orders.append(((first, second), tuple(out.tolist())))
+
+        partition.set_order = noted
+        loop.run()
+    assert len(orders) > 6
+    assert len({key for key, _ in orders}) == len(orders)
+    assert len({order for _, order in orders}) == len(orders)

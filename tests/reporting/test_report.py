@@ -83,6 +83,7 @@ def test_a_page_shows_what_a_run_did(tmp_path, trace, events, succeeds, refusal)
     assert f"{end['rel_gap']:.2e}" in parsed.texts["td"]
     assert "exists already" in refusal("report", trace, "-o", page)
     succeeds("report", trace, "-o", page, "--overwrite")
+    assert "nothing to make" in refusal("report", trace)
 
 
 def test_bytes_have_a_place_where_there_are_some(tmp_path, events):
@@ -110,9 +111,6 @@ def test_runs_beside_each_other(tmp_path, events):
     assert curves["average loss", "stream, arow"] == [(rows, 0.25, True) for rows in (1.0, 2.0, 4.0, 8.0)]
     assert curves["mistakes", "stream, pa1"][-1] == (8.0, 0.25, True)
     assert curves["gap", "one"] == curves["gap", "two"]
-
-
-def test_names_of_traces_are_told_apart():
     assert distinct_names(["a/b/run.jsonl"]) == ["run"]
     assert distinct_names(["a/b/run.jsonl", "a/c/run.jsonl"]) == ["b/run", "c/run"]
     assert distinct_names(["x.jsonl", "x.jsonl"]) == ["x (1)", "x (2)"]
@@ -203,7 +201,3 @@ def test_a_picture(tmp_path, events, kind, begins, refusal, succeeds):
         succeeds("report", *line)
     assert pictures[0].read_bytes().startswith(begins) and len({one.read_bytes() for one in pictures}) == 1
     assert "name a file that ends in .png, .svg, .pdf" in refusal("report", odd, "--figure", tmp_path / "runs.gif")
-
-
-def test_what_was_not_asked_for(trace, refusal):
-    assert "nothing to make" in refusal("report", trace)

@@ -2,25 +2,32 @@
 
 import json
 import os
+import re
+import shutil
 import tracemalloc
 import zipfile
 from contextlib import nullcontext
+from pathlib import Path
 
 import h5py
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.damage_files import prepare
+from support.file_cases import prepare, rewrite_meta
 from support.h5ad import write_h5ad
 from support.training_cases import random_rows
 from xxhash import xxh3_64_hexdigest
 
+from blocksvm import load_model
 from blocksvm.base.errors import InputError
+from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.sources.block import Shape
 from blocksvm.store import codec
 from blocksvm.store.arrays import write_array
+from blocksvm.store.descriptions import SCHEMAS, parse
 from blocksvm.store.hdf5_files import damage_named, write_text_attribute
-from blocksvm.store.reader import check_ids, open_store
+from blocksvm.store.reader import Store, check_ids, open_store
 
 
 def forged(path, old: np.ndarray, new: np.ndarray) -> None:
@@ -37,20 +44,18 @@ WORDS = ["red", "green", "blue", "white"]
 
 @pytest.mark.parametrize(
     ("kind", "old", "new"),
-    [
-        ("string", ENDS, np.array([0, 3, 8, 12, 1 << 30], I4)),
-        ("string", ENDS, np.array([-(1 << 30), 3, 8, 12, 17], I4)),
-        ("large", ENDS.astype(np.int64), np.array([0, 3, 1 << 60, 12, 17])),
-        ("dictionary", ENDS, np.array([0, 1 << 30, 8, 12, 17], I4)),
-        ("dictionary", np.array([3, 1, 2, 0], I4), np.array([3, 1, 4, 0], I4)),
-        ("dictionary", np.array([3, 1, 2, 0], I4), np.array([3, 1, -1, 0], I4)),
-        ("list", ENDS, np.array([0, 3, 1 << 30, 12, 17], I4)),
-        ("list", np.array([0, 1, 3, 3, 4], I4), np.array([0, 1, 1 << 30, 3, 4], I4)),
-        ("list", np.array([0, 1, 3, 3, 4], I4), np.array([0, 1, 3, 3, 1 << 30], I4)),
-        ("map", np.array([0, 1, 3, 3, 4], I4), np.array([0, -(1 << 30), 3, 3, 4], I4)),
-        ("view", np.array([0, 3], I4), np.array([7, 1 << 30], I4)),
-    ],
-)
+    [("string", ENDS, np.array([0, 3, 8, 12, 1 << 30], I4)),
+     ("string", ENDS, np.array([-(1 << 30), 3, 8, 12, 17], I4)),
+     ("large", ENDS.astype(np.int64), np.array([0, 3, 1 << 60, 12, 17])),
+     ("dictionary", ENDS, np.array([0, 1 << 30, 8, 12, 17], I4)),
+     ("dictionary", np.array([3, 1, 2, 0], I4), np.array([3, 1, 4, 0], I4)),
+     ("dictionary", np.array([3, 1, 2, 0], I4), np.array([3, 1, -1, 0], I4)),
+     ("list", ENDS, np.array([0, 3, 1 << 30, 12, 17], I4)),
+     ("list", np.array([0, 1, 3, 3, 4], I4), np.array([0, 1, 1 << 30, 3, 4], I4)),
+     ("list", np.array([0, 1, 3, 3, 4], I4), np.array([0, 1, 3, 3, 1 << 30], I4)),
+     ("map", np.array([0, 1, 3, 3, 4], I4), np.array([0, -(1 << 30), 3, 3, 4], I4)),
+     ("view", np.array([0, 3], I4), np.array([7, 1 << 30], I4))],
+)  # fmt: skip
 def test_forged_addresses_in_arrow_files_are_refused(kind, old, new, tmp_path, succeeds, refusal):
     column = {
         "string": lambda: pa.array(WORDS),
@@ -198,72 +203,200 @@ def test_two_features_of_a_store_with_one_id_are_found(ours, tmp_path, run_in_pr
             check_ids(store, 4)
 
 
-def test_what_our_files_have_of_unknown_types_is_damage_and_a_fault_of_the_program_is_none(ours, tmp_path, refusal):
-    def of_times(file, name):
+def of_times(file, name, _):
+    del file[name]
+    h5py.h5d.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, h5py.h5s.create_simple((8,)))
+
+
+def empty(file, name, _):
+    del file[name]
+    file[name] = h5py.Empty("u1")
+
+
+def attribute_of_times(file, name, _):
+    h5py.h5a.delete(file.id, name.encode())
+    h5py.h5a.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
+
+
+def other_kind(file, name, _):
+    """A group for a dataset, and the other way round."""
+    is_group = isinstance(file[name], h5py.Group)
+    del file[name]
+    file.create_dataset(name, data=np.arange(3)) if is_group else file.create_group(name)
+
+
+def soft(file, name, _):
+    file.move(name, "elsewhere")
+    file[name] = h5py.SoftLink("/elsewhere")
+
+
+def external(file, name, sound):
+    del file[name]
+    file[name] = h5py.ExternalLink(sound, "/" + name)
+
+
+def piped(file, name, _):
+    """To a pipe to which nobody writes: opening it would wait for ever."""
+    pipe = Path(file.filename).with_name("pipe")
+    os.mkfifo(pipe)
+    external(file, name, pipe)
+
+
+def virtual(file, name, sound):
+    layout = h5py.VirtualLayout(file[name].shape, file[name].dtype)
+    layout[:] = h5py.VirtualSource(str(sound), name, layout.shape)
+    del file[name]
+    file.create_virtual_dataset(name, layout)
+
+
+def stored(**options):
+    """Without its chunks where none are written; filters could be anyone's code."""
+
+    def change(file, name, _):
+        array = file[name][()]
         del file[name]
-        space = h5py.h5s.create_simple((8,))
-        h5py.h5d.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, space)
-
-    def empty(file, name):
-        del file[name]
-        file[name] = h5py.Empty("u1")
-
-    def attribute_of_times(file, name):
-        h5py.h5a.delete(file.id, name.encode())
-        h5py.h5a.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
-
-    def several(file, name):
-        file.attrs[name] = [1, 2]
-
-    path = tmp_path / "s.h5"
-    for change, name in (
-        (of_times, "rows"), (of_times, "meta"), (of_times, "words"), (empty, "meta"), (empty, "chunks"),
-        (attribute_of_times, "meta_checksum"), (attribute_of_times, "blocksvm"), (attribute_of_times, "format_version"),
-        (several, "format_version"), (several, "blocksvm"),
-    ):  # fmt: skip
-        path.write_bytes((ours / "s.h5").read_bytes())
-        with h5py.File(path, "r+") as file:
-            change(file, name)
-        told = refusal("info", path, "--verify")
-        assert str(path) in told, (name, told)
-        assert any(said in told for said in ("damaged", "is not a blocksvm", "is needed here")), (name, told)
-    path.write_bytes((ours / "s.h5").read_bytes())
-    for fault in (TypeError, AttributeError, NameError, MemoryError, AssertionError, KeyboardInterrupt):
-        with h5py.File(path) as file, pytest.raises(fault), damage_named(file):
-            raise fault
-
-
-@pytest.fixture
-def cells(tmp_path):
-    """X.h5ad with labels, of 80 rows."""
-    X, y = random_rows(n=80, d=12)
-    write_h5ad(tmp_path / "X.h5ad", X, y, [f"g{j}" for j in range(12)])
-    return tmp_path / "X.h5ad"
-
-
-def linked(make):
-    def change(file, folder):
-        data = file["X/data"][()]
-        del file["X/data"]
-        make(file, folder, data)
+        dataset = file.create_dataset(name, array.shape, array.dtype, chunks=array.shape, **options)
+        if options != {"fletcher32": True}:
+            dataset[...] = array
 
     return change
 
 
-def pipe(file, folder, data):
-    os.mkfifo(folder / "pipe")
-    file["X/data"] = h5py.ExternalLink(str(folder / "pipe"), "/data")
+LINKED = "link to somewhere else|lies in other files|is not stored as expected"
+UNKNOWN = "damaged|is not a blocksvm|is needed here"
+OURS = {"s.h5": "meta chunks rows words features features/ids", "m.h5": "meta weights features/ids", "c.h5": "meta"}
+UNSOUND = [  # which file, what is changed in it, how, what is said
+    *((which, name, change, LINKED) for which, names in OURS.items() for name in names.split()
+      for change in (soft, external, piped, virtual) if (name, change) != ("features", virtual)),
+    *(("s.h5", name, other_kind, rf"is damaged \({name} is not a (dataset|group)\)")
+      for name in ("meta", "chunks", "rows", "words", "features")),
+    ("m.h5", "state", lambda file, name, _: file[name].__setitem__("again", file[name]), "too deep"),
+    ("m.h5", "weights", stored(fletcher32=True), "/weights: .*claims more than the file has"),
+    *(("m.h5", "weights", stored(**options), "/weights: .*is not stored as expected")
+      for options in ({}, {"fletcher32": True, "compression": "lzf"}, {"fletcher32": True, "shuffle": True})),
+    *((which, "format_version", lambda file, name, _, step=step: file.attrs.__setitem__(name, file.attrs[name] + step),
+       f"has format version [0-9]+, {says}") for which in OURS
+      for step, says in ((-1, "older than .*; make it again"), (1, "newer than .*; install a newer"))),
+    *(("s.h5", name, change, UNKNOWN) for change, names in
+      ((of_times, "rows meta words"), (empty, "meta chunks"),
+       (attribute_of_times, "meta_checksum blocksvm format_version"),
+       (lambda file, name, _: file.attrs.__setitem__(name, [1, 2]), "format_version blocksvm"))
+      for name in names.split()),
+]  # fmt: skip
 
 
-def stored_outside(file, folder, data):
-    (folder / "raw").write_bytes(data.tobytes())
-    file["X"].create_dataset("data", shape=data.shape, dtype=data.dtype, external=[(str(folder / "raw"), 0, 1 << 20)])
+@pytest.mark.parametrize(("which", "name", "change", "says"), UNSOUND)
+def test_what_is_not_as_ours_is_one_sentence(ours, tmp_path, refusal, which, name, change, says):
+    """Links to what is sound elsewhere, virtual datasets, other types, filters, versions and kinds of things."""
+    path = tmp_path / "hostile.h5"
+    shutil.copy(ours / which, path)
+    with h5py.File(path, "r+") as file:
+        change(file, name, ours / which)
+    told = refusal("info", path, "--verify")
+    assert str(path) in told and re.search(says, told), told
 
 
-def virtual(file, folder, data):
-    layout = h5py.VirtualLayout(data.shape, data.dtype)
-    layout[:] = h5py.VirtualSource(str(folder / "other.h5"), "data", data.shape)
-    file["X"].create_virtual_dataset("data", layout)
+def test_a_fault_of_the_program_is_no_damage(ours):
+    for fault in (TypeError, AttributeError, NameError, MemoryError, AssertionError, KeyboardInterrupt):
+        with h5py.File(ours / "s.h5") as file, pytest.raises(fault), damage_named(file):
+            raise fault
+
+
+FILES = {"store": "s.h5", "model": "m.h5", "checkpoint": "c.h5"}
+
+
+def opened(kind: str, path: Path) -> None:
+    if kind == "store":
+        Store(path).close()
+    elif kind == "model":
+        load_model(path)
+    else:
+        describe_checkpoint(path)
+
+
+WRONG = ["x", None, -1.5, {}, True, [["a"]], 2**70]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FILES)
+def test_missing_and_mistyped_keys_are_one_sentence(ours, tmp_path, kind):
+    path = tmp_path / "hostile.h5"
+    schema = {field.name: field.required for field in msgspec.structs.fields(SCHEMAS[kind])}
+    for key, needed in schema.items():
+        for value in ["missing", *WRONG]:
+            shutil.copy(ours / FILES[kind], path)
+
+            def change(meta, key=key, value=value):
+                meta.pop(key, None) if value == "missing" else meta.__setitem__(key, value)
+
+            rewrite_meta(path, change)
+            error = None
+            try:
+                opened(kind, path)
+            except InputError as refused:
+                error = str(refused)
+            if needed and value == "missing":  # all that must be there is missed
+                assert re.match(rf"{path}: is damaged \(its description: .* `{key}`\)", error)
+            assert error is None or error.startswith(f"{path}: ") and "\n" not in error  # some are allowed
+    assert sum(schema.values()) > 8
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [(b"[]", "its description: Expected `object`, got `array`"), (b"{", "damaged"),
+     (b'{"n_samples": NaN}', "NaN, which is no number"), (b'{"n_samples": 1e999}', "1e999, which is no number"),
+     (b"[" * 100_000, "nested too deeply"), (b"\xff\xfe", "damaged")],
+)  # fmt: skip
+def test_descriptions_that_are_none(ours, tmp_path, text, says):
+    path = tmp_path / "hostile.h5"
+    shutil.copy(ours / "m.h5", path)
+    rewrite_meta(path, lambda meta: text)
+    with pytest.raises(InputError, match=says):
+        load_model(path)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_description_that_claims_more_than_the_file_has(ours, tmp_path, kind):
+    """6 GB of /meta in a small file: not a byte of it is allocated."""
+    for options in ({}, {"chunks": (1 << 20,)}, {"chunks": (1 << 20,), "compression": "gzip"}):
+        path = tmp_path / "hostile.h5"
+        shutil.copy(ours / FILES[kind], path)
+        with h5py.File(path, "r+") as file:
+            del file["meta"]
+            file.create_dataset("meta", shape=(6_000_000_000,), dtype="u1", **options)
+        tracemalloc.start()
+        with pytest.raises(InputError, match="/meta (is not stored as expected|claims to be larger than the file)"):
+            opened(kind, path)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+        tracemalloc.stop()
+
+
+def test_the_schema_takes_what_it_must(ours):
+    with h5py.File(ours / "s.h5") as file:
+        text = file["meta"][()].tobytes()
+    assert parse(text, "store").n_samples == 120
+    meta = json.loads(text)
+    odd = meta | {"sources": [{"name": "a\udcff.svm", "text_bytes": 5}], "of another version": 1}  # as paths may be
+    assert parse(json.dumps(odd).encode(), "store").sources[0].name == "a\udcff.svm"
+    for change, says in (
+        ({"labels": [[1.0, 3], [-1.0, 2]]}, "labels"),  # not rising
+        ({"labels": [["a", 3]]}, "its labels are not numbers"),
+        ({"label_kind": "strings", "labels": [["a", 3]]}, "n_labels"),
+        ({"label_weights": [1.0]}, "label_weights"),
+        ({"settings": {}}, r"required field `order` - at `\$.settings`"),
+        ({"settings": {"order": "sorted"}}, r"Invalid enum value 'sorted' - at `\$.settings.order`"),
+        ({"chunk_nonzeros": 2**40}, "chunk_nonzeros"),
+        ({"values": "x" * 10**6}, r"^.{1,300} - at `\$.values`$"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            parse(json.dumps(meta | change).encode(), "store")
+
+
+def stored_outside(file, folder):
+    data, raw = file["X/data"][()], folder / "raw"
+    del file["X/data"]
+    raw.write_bytes(data.tobytes())
+    file["X"].create_dataset("data", shape=data.shape, dtype=data.dtype, external=[(str(raw), 0, 1 << 20)])
 
 
 def claimed(n):
@@ -285,10 +418,6 @@ def dense(shape, chunks):
     return change
 
 
-def far_codes(file, folder):
-    file["obs/type/codes"][3] = 100
-
-
 def no_text(file, folder):
     del file["var/genes"]
     file["var/genes"] = np.arange(12.0)
@@ -297,32 +426,29 @@ def no_text(file, folder):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "says"),
-    [
-        (linked(pipe), "data is a link to somewhere else"),
-        (linked(stored_outside), "data lies in other files"),
-        (linked(virtual), "data lies in other files"),
-        (claimed(1 << 40), "indptr claims more than the file holds"),
-        (dense((1 << 40, 12), (1 << 16, 12)), "X claims more than the file holds"),
-        (dense((1 << 24, 12), (1 << 24, 12)), "X is stored in chunks of 805 MB; raise --memory"),
-        (far_codes, "a code lies beyond"),
-        (no_text, "the names of var are no text"),
-        (
-            lambda file, folder: file["X"].attrs.__setitem__("shape", (80, 1 << 60)),
-            "has 12 entries for the 1152921504606",
-        ),
-        (lambda file, folder: file["X/indptr"].__setitem__(4, 10_000), "its indptr does not rise"),
-        (lambda file, folder: file["X/indices"].__setitem__(4, 10_000), "of the rows from 1 on is out of range"),
-        (lambda file, folder: file["X/indices"].__setitem__(4, -1), "of the rows from 1 on is out of range"),
-        (lambda file, folder: file.__delitem__("X"), "has no X; give it a matrix"),
-        (lambda file, folder: file.move("X", "layers/counts"), "has no X (its layers: counts); set adata.X to"),
-        (lambda file, folder: file["var"].attrs.__setitem__("_index", "../X"), "var has no column ../X"),
-    ],
-)
-def test_hostile_anndata_is_refused(cells, refusal, change, says):
-    with h5py.File(cells, "r+") as file:
-        change(file, cells.parent)
-    store = cells.with_name("s.h5")
-    assert says in refusal("split", cells, store, "--quiet", "--label", "type") and not store.exists()
+    [(lambda file, folder: piped(file, "X/data", None), "data is a link to somewhere else"),
+     (stored_outside, "data lies in other files"),
+     (lambda file, folder: virtual(file, "X/data", folder / "other.h5"), "data lies in other files"),
+     (claimed(1 << 40), "indptr claims more than the file holds"),
+     (dense((1 << 40, 12), (1 << 16, 12)), "X claims more than the file holds"),
+     (dense((1 << 24, 12), (1 << 24, 12)), "X is stored in chunks of 805 MB; raise --memory"),
+     (lambda file, folder: file["obs/type/codes"].__setitem__(3, 100), "a code lies beyond"),
+     (no_text, "the names of var are no text"),
+     (lambda file, folder: file["X"].attrs.__setitem__("shape", (80, 1 << 60)), "has 12 entries for the 11529215"),
+     (lambda file, folder: file["X/indptr"].__setitem__(4, 10_000), "its indptr does not rise"),
+     (lambda file, folder: file["X/indices"].__setitem__(4, 10_000), "of the rows from 1 on is out of range"),
+     (lambda file, folder: file["X/indices"].__setitem__(4, -1), "of the rows from 1 on is out of range"),
+     (lambda file, folder: file.__delitem__("X"), "has no X; give it a matrix"),
+     (lambda file, folder: file.move("X", "layers/counts"), "has no X (its layers: counts); set adata.X to"),
+     (lambda file, folder: file["var"].attrs.__setitem__("_index", "../X"), "var has no column ../X")],
+)  # fmt: skip
+def test_hostile_anndata_is_refused(tmp_path, refusal, change, says):
+    X, y = random_rows(n=80, d=12)
+    write_h5ad(tmp_path / "X.h5ad", X, y, [f"g{j}" for j in range(12)])
+    with h5py.File(tmp_path / "X.h5ad", "r+") as file:
+        change(file, tmp_path)
+    store = tmp_path / "s.h5"
+    assert says in refusal("split", tmp_path / "X.h5ad", store, "--quiet", "--label", "type") and not store.exists()
 
 
 def npy(shape, descr: str, data: bytes = b"", header: str | None = None) -> bytes:
@@ -347,22 +473,6 @@ LONG = 6_000_000  # entries of a row
 MOST_MORE = 100 << 20  # bytes of memory in which none of its arrays has room
 
 
-@pytest.fixture
-def splits(tmp_path, run_in_process, monkeypatch):
-    """splits(path, says, *options): split, or refused with these words; no array of its claims, no pickle runs."""
-
-    def check(path, says, *options) -> None:
-        monkeypatch.chdir(tmp_path)
-        tracemalloc.start()
-        told = run_in_process("split", path, tmp_path / "s.h5", "--quiet", "--memory", "40MB", *options)
-        most = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert (told.code, says in told.last_line) == (2 if says else 0, True), told.err
-        assert most < MOST_MORE and not (tmp_path / "ran").exists()
-
-    return check
-
-
 def long_row() -> dict:
     zeros = bytes(4 * LONG)
     return {"indptr": npy((4,), "<i4", np.array([0, 0, LONG, LONG], I4).tobytes()),
@@ -373,73 +483,62 @@ PICKLE = b"cposix\nsystem\n(S'touch ran'\ntR."
 
 
 @pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        (lambda: {}, ""),
-        (lambda: {"indices": npy((1 << 40,), "<i4", bytes(16))}, "indices claims 4,398,046,511,104 bytes, more than"),
-        (lambda: {"data": npy((1 << 70,), "<f8", bytes(32))}, "more than it has"),
-        (lambda: {"data": npy((-4,), "<f8", bytes(32))}, "more than it has"),
-        (lambda: {"data": npy((4,), "|O", PICKLE)}, "is not a plain array"),
-        (lambda: {"data": npy((4,), "|S2000000000", bytes(32))}, "is not a plain array"),
-        (lambda: {"format": npy((), "|S1000000", bytes(1_000_000))}, "is not a plain array"),
-        (lambda: {"data": npy(0, "", header="(" * 5000)}, "data is damaged"),
-        (lambda: {"data": npy(0, "", header="-" * 9000 + "1")}, "data is damaged"),
-        (lambda: {"data": npy(0, "", header="{'descr': '<f8'" + " " * 60000 + "}")}, "data is damaged"),
-        (lambda: {"data": b""}, "data is damaged"),
-        (lambda: {"data": npy((4,), "<f8", bytes(31))}, "data is truncated"),
-        (lambda: {"data": npy((4,), "<f8", bytes(320))}, "has more entries than it should"),
-        (lambda: {"shape": npy((2,), "<f8", np.array([3.0, 5.0]).tobytes())}, "its shape is no whole numbers"),
-        (lambda: {"shape": npy((2,), "<i8", np.array([-3, 5]).tobytes())}, "do not fit together"),
-        (lambda: {"shape": npy((2,), "<u8", np.array([1 << 63, 5], np.uint64).tobytes())}, "do not fit together"),
-        (lambda: {"indptr": npy((4,), "<i4", np.array([1, 1, 2, 4], I4).tobytes())}, "does not rise from 0"),
-        (lambda: {"indptr": npy((4,), "<u8", np.array([0, 1 << 63, 2, 4], np.uint64).tobytes())}, "does not rise"),
-        (lambda: {"indptr": npy((4,), "<i4", np.array([0, 1, 2, 1 << 30], I4).tobytes())}, "does not rise"),
-        (long_row, "has a row of 6,000,000 entries; give --memory"),
-    ],
-)
-def test_claims_of_npz_are_refused_before_memory_is_taken(tmp_path, splits, changed, says):
-    npz_of(tmp_path / "X.npz", **changed())
-    splits(tmp_path / "X.npz", says, "--duplicates", "sum")
-
-
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (npy((3, 2), "<f8", bytes(48)), ""),
-        (npy((1 << 40, 2), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
-        (npy((1 << 62, 1 << 62), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
-        (npy((-3, 2), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
-        (npy((3, 2), "|O", PICKLE), "strings that numpy.save wrote (Array can't be memory-mapped: Python objects"),
-        (npy((3, 2), "<M8[s]", bytes(48)), "give a matrix of numbers"),
-        (npy((3, 2), "<c16", bytes(96)), "give a matrix of numbers"),
-        (npy(0, "", header="[" * 5000), "is no array of numbers or strings that numpy.save wrote"),
-        (npy(0, "", header="{'descr': '<f8', 'shape': __import__('os').system('touch ran')}"), "is no array"),
-        (npy((1, LONG), "|i1", bytes(LONG)), "has a row of 6,000,000 entries; give --memory"),
-    ],
-)
-def test_claims_of_npy_are_refused(tmp_path, splits, data, says):
-    (tmp_path / "X.npy").write_bytes(data)
-    splits(tmp_path / "X.npy", says)
-
-
-@pytest.mark.parametrize(
-    ("labels", "says"),
-    [
-        (npy((3,), "<U1", np.array([97, 0x7FFFFFFF, 98], I4).tobytes()), "a label is no text"),
-        (npy((3,), "<U1", np.array([97, 0xD800, 98], I4).tobytes()), "a label is no text"),
-        (npy((3,), "|S1", b"a\xffb"), "a label is no text"),
-        (npy((3,), "<c8", bytes(24)), "its labels are of the type complex64"),
-        (npy((1 << 50,), "<f8", bytes(24)), "is no array of numbers or strings that numpy.save wrote"),
-        (npy((3, 1), "<f8", bytes(24)), "labels are one for each row"),
-        (b"PK\x03\x04 and so on", "is no array of numbers or strings that numpy.save wrote"),
-        (None, "y.npy: is no file"),
-    ],
-)
-def test_labels_beside_a_matrix_are_checked(tmp_path, refusal, labels, says):
-    """None: a pipe, which is not waited for."""
-    npz_of(tmp_path / "X.npz")
-    os.mkfifo(tmp_path / "y.npy") if labels is None else (tmp_path / "y.npy").write_bytes(labels)
-    assert says in refusal("split", tmp_path / "X.npz", tmp_path / "s.h5", "--labels-from", tmp_path / "y.npy")
+    ("name", "given", "says"),
+    [("X.npz", {}, ""),
+     ("X.npz", {"indices": npy((1 << 40,), "<i4", bytes(16))}, "indices claims 4,398,046,511,104 bytes, more than"),
+     ("X.npz", {"data": npy((1 << 70,), "<f8", bytes(32))}, "more than it has"),
+     ("X.npz", {"data": npy((-4,), "<f8", bytes(32))}, "more than it has"),
+     ("X.npz", {"data": npy((4,), "|O", PICKLE)}, "is not a plain array"),
+     ("X.npz", {"data": npy((4,), "|S2000000000", bytes(32))}, "is not a plain array"),
+     ("X.npz", {"format": npy((), "|S1000000", bytes(1_000_000))}, "is not a plain array"),
+     ("X.npz", {"data": npy(0, "", header="(" * 5000)}, "data is damaged"),
+     ("X.npz", {"data": npy(0, "", header="-" * 9000 + "1")}, "data is damaged"),
+     ("X.npz", {"data": npy(0, "", header="{'descr': '<f8'" + " " * 60000 + "}")}, "data is damaged"),
+     ("X.npz", {"data": b""}, "data is damaged"),
+     ("X.npz", {"data": npy((4,), "<f8", bytes(31))}, "data is truncated"),
+     ("X.npz", {"data": npy((4,), "<f8", bytes(320))}, "has more entries than it should"),
+     ("X.npz", {"shape": npy((2,), "<f8", np.array([3.0, 5.0]).tobytes())}, "its shape is no whole numbers"),
+     ("X.npz", {"shape": npy((2,), "<i8", np.array([-3, 5]).tobytes())}, "do not fit together"),
+     ("X.npz", {"shape": npy((2,), "<u8", np.array([1 << 63, 5], np.uint64).tobytes())}, "do not fit together"),
+     ("X.npz", {"indptr": npy((4,), "<i4", np.array([1, 1, 2, 4], I4).tobytes())}, "does not rise from 0"),
+     ("X.npz", {"indptr": npy((4,), "<u8", np.array([0, 1 << 63, 2, 4], np.uint64).tobytes())}, "does not rise"),
+     ("X.npz", {"indptr": npy((4,), "<i4", np.array([0, 1, 2, 1 << 30], I4).tobytes())}, "does not rise"),
+     ("X.npz", long_row, "has a row of 6,000,000 entries; give --memory"),
+     ("X.npy", npy((3, 2), "<f8", bytes(48)), ""),
+     ("X.npy", npy((1 << 40, 2), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
+     ("X.npy", npy((1 << 62, 1 << 62), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
+     ("X.npy", npy((-3, 2), "<f8", bytes(48)), "is no array of numbers or strings that numpy.save wrote"),
+     ("X.npy", npy((3, 2), "|O", PICKLE), "strings that numpy.save wrote (Array can't be memory-mapped: Python"),
+     ("X.npy", npy((3, 2), "<M8[s]", bytes(48)), "give a matrix of numbers"),
+     ("X.npy", npy((3, 2), "<c16", bytes(96)), "give a matrix of numbers"),
+     ("X.npy", npy(0, "", header="[" * 5000), "is no array of numbers or strings that numpy.save wrote"),
+     ("X.npy", npy(0, "", header="{'descr': '<f8', 'shape': __import__('os').system('touch ran')}"), "is no array"),
+     ("X.npy", lambda: npy((1, LONG), "|i1", bytes(LONG)), "has a row of 6,000,000 entries; give --memory"),
+     ("y.npy", npy((3,), "<U1", np.array([97, 0x7FFFFFFF, 98], I4).tobytes()), "a label is no text"),
+     ("y.npy", npy((3,), "<U1", np.array([97, 0xD800, 98], I4).tobytes()), "a label is no text"),
+     ("y.npy", npy((3,), "|S1", b"a\xffb"), "a label is no text"),
+     ("y.npy", npy((3,), "<c8", bytes(24)), "its labels are of the type complex64"),
+     ("y.npy", npy((1 << 50,), "<f8", bytes(24)), "is no array of numbers or strings that numpy.save wrote"),
+     ("y.npy", npy((3, 1), "<f8", bytes(24)), "labels are one for each row"),
+     ("y.npy", b"PK\x03\x04 and so on", "is no array of numbers or strings that numpy.save wrote"),
+     ("y.npy", None, "y.npy: is no file")],
+)  # fmt: skip
+def test_claims_are_refused_before_memory_is_taken(tmp_path, run_in_process, monkeypatch, name, given, says):
+    """Of arrays in an .npz, of an .npy, of labels beside a matrix (None: a pipe, which is not waited for), or split;
+    no pickle runs."""
+    monkeypatch.chdir(tmp_path)
+    given = given() if callable(given) else given
+    npz_of(tmp_path / "X.npz", **(given if name == "X.npz" else {}))
+    if name != "X.npz":
+        os.mkfifo(name) if given is None else (tmp_path / name).write_bytes(given)
+    more = {"X.npz": ("--duplicates", "sum"), "y.npy": ("--labels-from", name)}.get(name, ())
+    rows = "X.npz" if name == "y.npy" else name
+    tracemalloc.start()
+    told = run_in_process("split", rows, tmp_path / "s.h5", "--quiet", "--memory", "40MB", *more)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (told.code, says in told.last_line) == (2 if says else 0, True), told.err
+    assert most < MOST_MORE and not (tmp_path / "ran").exists()
 
 
 @pytest.mark.slow

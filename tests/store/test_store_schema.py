@@ -1,32 +1,22 @@
 """The schema of a store: rows with weights, labels of each kind and names, beside what h5py reads without blocksvm."""
 
 import json
-import os
 import random
-import re
 import shutil
-import tracemalloc
 from pathlib import Path
 
 import h5py
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.file_cases import rewrite_meta
 from support.stored_rows import content, read_with_h5py
-from support.training_cases import make_store, random_rows
-from support.training_cases import train as run
 
 import blocksvm
-from blocksvm import InputError, load_model
+from blocksvm import InputError
 from blocksvm.base.labels import Labels
 from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.conversion.convert import SplitSettings, store_batches
-from blocksvm.model.solver_state import describe_checkpoint
-from blocksvm.store.descriptions import SCHEMAS, parse
-from blocksvm.store.hdf5_files import VERSIONS
 from blocksvm.store.reader import Store
 
 
@@ -193,10 +183,13 @@ def of_sets(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.fixture(params=["rich", "of_sets"])
+def stored(request) -> Path:
+    return request.getfixturevalue(request.param)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["rich", "of_sets"])
-def test_flipped_bytes_are_found_or_harmless(request, tmp_path, which):
-    stored = request.getfixturevalue(which)
+def test_flipped_bytes_are_found_or_harmless(stored, tmp_path):
     data, expected = stored.read_bytes(), content(stored)
     path, draw, found = tmp_path / "damaged.h5", random.Random(0), 0
     for k in range(300):
@@ -214,15 +207,13 @@ def test_flipped_bytes_are_found_or_harmless(request, tmp_path, which):
     assert found > 100
 
 
-@pytest.mark.parametrize("which", ["rich", "of_sets"])
-def test_every_array_is_under_a_checksum(request, tmp_path, which):
+def test_every_array_is_under_a_checksum(stored, rich, tmp_path):
     """Tables changed through HDF5 itself, so that HDF5's own checksums hold, arrays by a bit; and each left out."""
-    stored = request.getfixturevalue(which)
     path = tmp_path / "changed.h5"
     names: list[str] = []
     with h5py.File(stored) as file:
         file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-    assert ("features/names" in names) == (which == "rich")
+    assert ("features/names" in names) == (stored == rich)
     assert "labels" in names
     for name in names:
         shutil.copy(stored, path)
@@ -309,197 +300,6 @@ def test_more_labels_than_classes(tmp_path):
             pair = Labels(tuple(sorted(back.tolist())[5:7]))
             block = store.reader(pair).read_block(np.arange(len(store.chunks)), None)
             assert (np.abs(block.y).sum(), block.y.sum()) == (2, 0)
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory) -> dict[str, Path]:
-    """One of each kind of file."""
-    folder = tmp_path_factory.mktemp("files")
-    store = make_store(folder, *random_rows(n=60))
-    with Store(store) as source:
-        blocksvm.fit(source, max_outer=2, tol=0.0).save(folder / "model.h5")
-    run(store, checkpoint=folder / "run.ckpt", max_outer=2, tol=0.0)
-    return {"store": store, "model": folder / "model.h5", "checkpoint": folder / "run.ckpt"}
-
-
-def opened(kind: str, path: Path) -> None:
-    if kind == "store":
-        Store(path).close()
-    elif kind == "model":
-        load_model(path)
-    else:
-        describe_checkpoint(path)
-
-
-WRONG = ["x", None, -1.5, {}, True, [["a"]], 2**70]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["store", "model", "checkpoint"])
-def test_missing_and_mistyped_keys_are_one_sentence(files, tmp_path, kind):
-    path = tmp_path / "hostile.h5"
-    schema = {field.name: field.required for field in msgspec.structs.fields(SCHEMAS[kind])}
-    for key, needed in schema.items():
-        for value in ["missing", *WRONG]:
-            shutil.copy(files[kind], path)
-
-            def change(meta, key=key, value=value):
-                meta.pop(key, None) if value == "missing" else meta.__setitem__(key, value)
-
-            rewrite_meta(path, change)
-            error = None
-            try:
-                opened(kind, path)
-            except InputError as refused:
-                error = str(refused)
-            if needed and value == "missing":  # all that must be there is missed
-                assert re.match(rf"{path}: is damaged \(its description: .* `{key}`\)", error)
-            assert error is None or error.startswith(f"{path}: ") and "\n" not in error  # some are allowed
-    assert sum(schema.values()) > 8
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [(b"[]", "its description: Expected `object`, got `array`"), (b"{", "damaged"),
-     (b'{"n_samples": NaN}', "NaN, which is no number"), (b'{"n_samples": 1e999}', "1e999, which is no number"),
-     (b"[" * 100_000, "nested too deeply"), (b"\xff\xfe", "damaged")],
-)  # fmt: skip
-def test_descriptions_that_are_none(files, tmp_path, text, says):
-    path = tmp_path / "hostile.h5"
-    shutil.copy(files["model"], path)
-    rewrite_meta(path, lambda meta: text)
-    with pytest.raises(InputError, match=says):
-        load_model(path)
-
-
-@pytest.mark.parametrize("kind", ["store", "model", "checkpoint"])
-def test_a_description_that_claims_more_than_the_file_has(files, tmp_path, kind):
-    """6 GB of /meta in a small file: not a byte of it is allocated."""
-    for options in ({}, {"chunks": (1 << 20,)}, {"chunks": (1 << 20,), "compression": "gzip"}):
-        path = tmp_path / "hostile.h5"
-        shutil.copy(files[kind], path)
-        with h5py.File(path, "r+") as file:
-            del file["meta"]
-            file.create_dataset("meta", shape=(6_000_000_000,), dtype="u1", **options)
-        tracemalloc.start()
-        with pytest.raises(InputError, match="/meta (is not stored as expected|claims to be larger than the file)"):
-            opened(kind, path)
-        assert tracemalloc.get_traced_memory()[1] < 5_000_000
-        tracemalloc.stop()
-
-
-def verified(kind: str, path: Path) -> None:
-    """All of a file is read."""
-    if kind == "store":
-        with Store(path) as store:
-            store.verify()
-    else:
-        opened(kind, path)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [("store", "meta"), ("store", "chunks"), ("store", "rows"), ("store", "words"), ("store", "features"),
-     ("store", "features/ids"), ("model", "meta"), ("model", "weights"), ("model", "features/ids"),
-     ("checkpoint", "meta")],
-)  # fmt: skip
-def test_links_are_not_followed(files, tmp_path, kind, name):
-    """Soft and external links to what is sound elsewhere; and virtual datasets."""
-    path, other = tmp_path / "hostile.h5", tmp_path / "other.h5"
-    os.mkfifo(tmp_path / "pipe")  # to which nobody writes: opening it would wait for ever
-    for how in ("external", "soft", "virtual", "pipe"):
-        shutil.copy(files[kind], path)
-        shutil.copy(files[kind], other)
-        with h5py.File(path, "r+") as file:
-            if how == "soft":
-                file.move(name, "elsewhere")
-                file[name] = h5py.SoftLink("/elsewhere")
-            else:
-                shape, dtype = getattr(file[name], "shape", None), getattr(file[name], "dtype", None)
-                del file[name]
-                if how in ("external", "pipe"):
-                    file[name] = h5py.ExternalLink(other if how == "external" else tmp_path / "pipe", "/" + name)
-                elif shape is None:
-                    continue
-                else:
-                    layout = h5py.VirtualLayout(shape, dtype)
-                    layout[:] = h5py.VirtualSource(str(other), name, shape)
-                    file.create_virtual_dataset(name, layout)
-        with pytest.raises(InputError, match="link to somewhere else|lies in other files|is not stored as expected"):
-            verified(kind, path)
-
-
-def test_other_things_under_our_names(files, tmp_path, refusal):
-    path = tmp_path / "hostile.h5"
-    for name in ("meta", "chunks", "rows", "words", "features"):
-        shutil.copy(files["store"], path)
-        with h5py.File(path, "r+") as file:
-            is_group = isinstance(file[name], h5py.Group)
-            del file[name]
-            if is_group:
-                file[name] = np.arange(3)
-            else:
-                file.create_group(name)
-        with pytest.raises(InputError, match=rf"hostile\.h5: is damaged \({name} is not a (dataset|group)\)"):
-            verified("store", path)
-    shutil.copy(files["model"], path)
-    with h5py.File(path, "r+") as file:
-        file["state"]["again"] = file["state"]
-    done = refusal("info", path, "--verify")
-    assert "too deep" in done
-
-
-def test_files_of_other_versions_are_one_sentence(files, tmp_path):
-    path = tmp_path / "other.h5"
-    for kind, ours in VERSIONS.items():
-        for version, says in ((ours - 1, "older than .*; make it again"), (ours + 1, "newer than .*; install a newer")):
-            if kind in files:
-                shutil.copy(files[kind], path)
-                with h5py.File(path, "r+") as file:
-                    file.attrs["format_version"] = version
-                with pytest.raises(InputError, match=rf"other.h5: has format version {version}, {says}"):
-                    opened(kind, path)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [({"fletcher32": True}, "claims more than the file has"), ({}, "is not stored as expected"),
-     ({"fletcher32": True, "compression": "lzf"}, "is not stored as expected"),
-     ({"fletcher32": True, "shuffle": True}, "is not stored as expected")],
-)  # fmt: skip
-def test_arrays_that_are_not_stored_as_ours_are_not_read(files, tmp_path, options, says):
-    """Whose filters could be anyone's code, or which the file does not have."""
-    path = tmp_path / "hostile.h5"
-    shutil.copy(files["model"], path)
-    with h5py.File(path, "r+") as file:
-        weights = file["weights"][()]
-        del file["weights"]
-        dataset = file.create_dataset("weights", weights.shape, weights.dtype, chunks=weights.shape, **options)
-        if says == "is not stored as expected":
-            dataset[...] = weights
-    with pytest.raises(InputError, match=f"/weights: .*{says}"):
-        load_model(path)
-
-
-def test_the_schema_takes_what_it_must(files):
-    with h5py.File(files["store"]) as file:
-        text = file["meta"][()].tobytes()
-    assert parse(text, "store").n_samples == 60
-    meta = json.loads(text)
-    odd = meta | {"sources": [{"name": "a\udcff.svm", "text_bytes": 5}], "of another version": 1}  # as paths may be
-    assert parse(json.dumps(odd).encode(), "store").sources[0].name == "a\udcff.svm"
-    for change, says in (
-        ({"labels": [[1.0, 3], [-1.0, 2]]}, "labels"),  # not rising
-        ({"labels": [["a", 3]]}, "its labels are not numbers"),
-        ({"label_kind": "strings", "labels": [["a", 3]]}, "n_labels"),
-        ({"label_weights": [1.0]}, "label_weights"),
-        ({"settings": {}}, r"required field `order` - at `\$.settings`"),
-        ({"settings": {"order": "sorted"}}, r"Invalid enum value 'sorted' - at `\$.settings.order`"),
-        ({"chunk_nonzeros": 2**40}, "chunk_nonzeros"),
-        ({"values": "x" * 10**6}, r"^.{1,300} - at `\$.values`$"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            parse(json.dumps(meta | change).encode(), "store")
 
 
 def make_rows(tmp_path: Path, labels, name="s.h5", weights=None) -> Path:

@@ -60,17 +60,18 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_) -> None:
         """Nothing is printed."""
 
-    def begin(self) -> tuple[str, dict[str, list[str]], Fault | None]:
+    def begin(self) -> tuple[str, dict[str, list[str]], bytes, str]:
+        """The object's name, the query, the body and the fault, '' for none."""
         parts = urlsplit(self.path)
         name = unquote(parts.path).lstrip("/")
         with self.server.objects.lock:
             self.server.seen.append((self.command, self.path, self.headers.get("Range"), self.headers.get("If-Match")))
-            fault = next((fault for fault in self.server.faults if fault.hits()), None)
+            what = next((fault.what for fault in self.server.faults if fault.hits()), "")
         time.sleep(self.server.latency)
-        if fault is not None and fault.what == "swap":
+        if what == "swap":
             self.server.objects.put(name, self.server.objects.data[name])
-            fault = None
-        return name, parse_qs(parts.query, keep_blank_values=True), fault
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        return name, parse_qs(parts.query, keep_blank_values=True), body, what
 
     def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)
@@ -100,10 +101,10 @@ class Handler(BaseHTTPRequestHandler):
             self.open = False
 
     def get(self) -> None:
-        name, _, fault = self.begin()
-        if fault is not None and fault.what.isdigit():
-            return self.answer(int(fault.what))
-        if fault is not None and fault.what == "drop":
+        name, _, _, what = self.begin()
+        if what.isdigit():
+            return self.answer(int(what))
+        if what == "drop":
             self.close_connection = True
             return None
         with self.server.objects.lock:
@@ -114,18 +115,13 @@ class Handler(BaseHTTPRequestHandler):
         if self.headers.get("If-Match", etag) != etag:
             return self.answer(412)
         start, stop, status = 0, len(data), 200
-        headers = {"ETag": etag, "Last-Modified": "Thu, 26 Nov 2026 10:00:00 GMT"}
-        if not self.server.etags:
-            del headers["ETag"]
+        headers = {"Last-Modified": "Thu, 26 Nov 2026 10:00:00 GMT"} | ({"ETag": etag} if self.server.etags else {})
         if (span := self.headers.get("Range")) and self.server.ranges:
             first, last = re.fullmatch(r"bytes=(\d+)-(\d*)", span).groups()
             start, stop, status = int(first), min(len(data), int(last or len(data)) + 1), 206
             if start >= len(data):
                 return self.answer(416)
-            if fault is not None and fault.what == "other":
-                start, stop = start + 1, stop + 1
-            if fault is not None and fault.what == "short":
-                stop -= 1
+            start, stop = start + (what == "other"), stop + (what == "other") - (what == "short")
             headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(data)}"
         self.send_response(status)
         for key, value in {**headers, "Content-Length": str(stop - start)}.items():
@@ -133,15 +129,15 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return None
-        return self.send(data[start:stop], fault)
+        return self.send(data[start:stop], what)
 
-    def send(self, body: bytes, fault: Fault | None) -> None:
+    def send(self, body: bytes, what: str) -> None:
         for begin in range(0, len(body), PIECE):
             piece = body[begin : begin + PIECE]
-            if fault is not None and fault.what in ("cut", "stall"):
+            if what in ("cut", "stall"):
                 self.wfile.write(piece[: len(piece) // 2])
                 self.wfile.flush()
-                if fault.what == "stall":
+                if what == "stall":
                     self.server.closing.wait(60)
                 self.close_connection = True
                 return
@@ -151,10 +147,9 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def do_PUT(self) -> None:
-        name, query, fault = self.begin()
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        if fault is not None:
-            return self.answer(int(fault.what))
+        name, query, body, what = self.begin()
+        if what.isdigit():
+            return self.answer(int(what))
         if "uploadId" in query:
             with self.server.objects.lock:
                 self.server.objects.uploads[query["uploadId"][0]][int(query["partNumber"][0])] = body
@@ -165,16 +160,15 @@ class Handler(BaseHTTPRequestHandler):
         return self.answer(200, ETag=self.server.objects.etag(name))
 
     def do_POST(self) -> None:
-        name, query, fault = self.begin()
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        name, query, body, what = self.begin()
         if "delete" in query:
             keys = re.findall(r"<Key>(.*?)</Key>", body.decode())
             for key in keys:
                 self.server.objects.data.pop(f"{name}/{key}", None)
             deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
             return self.answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
-        if fault is not None:
-            return self.answer(int(fault.what))
+        if what.isdigit():
+            return self.answer(int(what))
         if "uploads" in query:
             upload = f"upload-{len(self.server.objects.uploads)}"
             self.server.objects.uploads[upload] = {}
@@ -187,7 +181,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.answer(200, text.encode())
 
     def do_DELETE(self) -> None:
-        name, query, _ = self.begin()
+        name, query, *_ = self.begin()
         with self.server.objects.lock:
             if "uploadId" in query:
                 self.server.objects.uploads.pop(query["uploadId"][0], None)

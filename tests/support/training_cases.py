@@ -73,12 +73,12 @@ def certified(problem: Problem, w, alpha, source: Matrix, prior=None, exact=True
 
 
 def svmlight(X, y, first_id=1) -> str:
-    """Text of the rows, with every digit of the values."""
+    """Text of the rows, with every digit of the values; y: numbers or words."""
     lines = []
     for i in range(X.shape[0]):
         span = slice(X.indptr[i], X.indptr[i + 1])
         pairs = [f"{j + first_id}:{float(v)!r}" for j, v in zip(X.indices[span], X.data[span], strict=True)]
-        lines.append(" ".join([f"{y[i]:.17g}", *pairs]))
+        lines.append(" ".join([y[i] if isinstance(y[i], str) else f"{y[i]:.17g}", *pairs]))
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,5 @@
-"""Rows of any table, beside those of a plain reader: the same ids, values and names."""
+"""Parquet and Arrow tables: rows of any columns are those of a plain reader, by id, value and name; faults by row; what
+does not fit in the memory."""
 
 import decimal
 
@@ -10,7 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 from reference_formats import mix
+from support.stored_rows import by_name
 
+from blocksvm.conversion.convert import SplitSettings, split_rows
+from blocksvm.formats import file_reader
 from blocksvm.formats.file_reader import FileInputs
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.weighing import reader_of
@@ -19,6 +23,89 @@ from blocksvm.store.recipe import Recipe
 HUGE = [np.inf, 1e300, -1e39]
 WORDS = ["a", "b", "grün", "", "a longer word than eight bytes", "c0", "x"]
 OPTIONS = {"label": "label", "categorical": "auto", "ignore": None}
+
+
+def write(path, table, batch=37, **options):
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path, row_group_size=batch, **options)
+    else:
+        with pa.ipc.new_file(str(path), table.schema, options=pa.ipc.IpcWriteOptions(**options)) as file:
+            file.write_table(table, max_chunksize=batch)
+
+
+@pytest.mark.slow
+def test_wrong_tables(tmp_path, not_split):
+    path = tmp_path / "t.parquet"
+    for columns, options, sentence in (
+        ({"y": [1.0, 2.0], "x": [1.0, 2.0]}, {}, "no column is called label; name that of the labels by label; the "
+         "columns are y, x"),
+        ({"y": [1.0], "x": [1.0]}, {"options": {"label": "y", "categorical": "zip"}},
+         "no column is called zip, which categorical names"),
+        ({"label": [1.0] * 50, "x": [1.0] * 41 + [np.inf] * 9}, {}, "42: the value of x is not a finite number"),
+        ({"label": [1.0, 2.0], "x": [1.0, 1e200]}, {"dtype": "float64"},
+         "2: the squares of the row's values add up to more than float64"),
+        ({"label": [1.0], "when": pa.array([0], pa.duration("ms"))}, {},
+         "the column when of the type duration[ms] makes no features; leave it out by ignore=when"),
+        ({"label": [1.0], "tags": [["a", "b", "a"]]}, {},
+         "1: tags=a occurs twice in the row; mend it, or add them up with duplicates=sum"),
+    ):  # fmt: skip
+        write(path, pa.table(columns))
+        not_split(path, f"{path}:{sentence if sentence[0].isdigit() else f' {sentence}'}", **options)
+    split_rows([str(path)], tmp_path / "s.h5", SplitSettings(duplicates="sum"))
+    assert by_name(tmp_path / "s.h5") == [(1.0, {"tags=a": 2.0, "tags=b": 1.0})]
+    raw = path.read_bytes()
+    path.write_bytes(raw[: len(raw) // 2])
+    not_split(path, "get it again")
+    assert file_reader.magic_of(str(path)) == "parquet"
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+def test_columns_of_strings_are_numbers_where_they_are_named(tmp_path, ending, not_split):
+    path, store = tmp_path / f"t{ending}", tmp_path / "s.h5"
+    words = pa.array(["1.5", None, " 2 ", ""])
+    table = pa.table({"label": [1.0, 2.0, 1.0, 2.0], "a": words, "b": words.dictionary_encode()})
+    write(path, table)
+    meta = split_rows([str(path)], store, SplitSettings(options={"numeric": "a,b"}))
+    assert by_name(store) == [(1.0, {"a": 1.5, "b": 1.5}), (2.0, {}), (1.0, {"a": 2.0, "b": 2.0}), (2.0, {})]
+    assert meta.recipe.options["kinds"]["numeric"] == ["a", "b"]
+    write(path, table.set_column(1, "a", pa.array(["1.5", None, "x'", "y"])))
+    told = f"{path}:3: column a: 'x'' is not a number; mend it, or name the column by categorical=auto,a"
+    not_split(path, told, options={"numeric": "a,b"})
+    told = "numeric and categorical both name the column a; leave one out"
+    not_split(path, told, options={"numeric": "a", "categorical": "a"})
+
+
+def test_row_groups_must_fit_in_the_memory(tmp_path, not_split):
+    """They are refused before they are read; smaller ones of the same columns are not."""
+    path, n = tmp_path / "wide.parquet", 20_000
+    columns = {"label": np.arange(n) % 2} | {f"x{j}": np.random.default_rng(j).normal(size=n) for j in range(150)}
+    for rows, memory in ((5_000, 20_000_000), (n, 35_000_000)):
+        write(path, pa.table(columns), rows)
+        split_rows([str(path)], tmp_path / "s.h5", SplitSettings(memory=memory, overwrite=True))
+    not_split(path, f"{path}: row group 0 takes 30 MB at once; give memory=3", memory=20_000_000)
+
+
+@pytest.mark.slow
+def test_what_does_not_fit_in_the_memory_is_refused(tmp_path, not_split):
+    """Small files that are large when they are unpacked, each in a way of its own."""
+    n = 12_000_000
+    cell = {"label": [0, 1, 0], "t": ["b", "a" * 100_000_000, "c"]}
+    views = np.zeros(3000, np.dtype([("length", "<i4"), ("start", "S4"), ("place", "<i4", 2)]))
+    views["length"], views["start"] = 1_000_000, b"aaaa"
+    parts = [None, pa.py_buffer(views.tobytes()), pa.py_buffer(b"a" * 1_000_000)]
+    view = pa.Array.from_buffers(pa.string_view(), 3000, parts)
+    zstd = {"compression": "zstd"}
+    for name, columns, options, sentence in (
+        ("numbers.arrow", {"label": np.arange(n) % 2, "x": np.ones(n)}, zstd, "batch 0 takes 192 MB at once"),
+        ("cell.arrow", cell, {"compression": "lz4"}, "at once; give memory=101_000_000, or write smaller batches"),
+        ("plain.arrow", cell, {}, "has a row of 100,000,003 bytes; give memory="),
+        ("view.arrow", {"label": np.arange(3000) % 2, "t": view}, {}, "has a row of 1,000,003 bytes; give memory="),
+        ("cell.parquet", cell, zstd, "row group 0 takes 100 MB at once; give memory=101_000_000, or write smaller row"),
+        ("list.parquet", {"label": np.arange(20) % 2, "t": [np.ones(n)] + [[1.0]] * 19},
+         zstd | {"use_dictionary": False}, "takes 9"),
+    ):  # fmt: skip
+        write(tmp_path / name, pa.table(columns), n, **options)
+        not_split(tmp_path / name, sentence, memory=60_000_000)
 
 
 def some(random, values, share=0.2):
@@ -155,16 +242,12 @@ SENTENCES = {
 @example(1, 40, [kind for kind in KINDS if kind != "huge"], True, True, True, "arrow", 50, 3)
 @example(1, 0, list(KINDS), True, False, False, "arrow", 50, 0)
 @example(2, 40, ["float64"] * 60 + ["huge"], True, False, True, "parquet", 50, 0)
-def test_rows_are_those_of_a_plain_reader(folder, seed, n, kinds, add_up, l2, single, ending, group, skipped):
+def test_rows_are_those_of_a_plain_reader(tmp_path, seed, n, kinds, add_up, l2, single, ending, group, skipped):
     if ending == "parquet":
         kinds = [kind for kind in kinds if kind not in NOT_IN_PARQUET] or ["float64"]
     table = table_of(seed, n, kinds).slice(skipped)
-    path = folder / f"t.{ending}"
-    if ending == "parquet":
-        parquet.write_table(table, path, row_group_size=group)
-    else:
-        with pa.ipc.new_file(str(path), table.schema) as file:
-            file.write_table(table, max_chunksize=group)
+    path = tmp_path / f"t.{ending}"
+    write(path, table, group)
     table = parquet.read_table(path) if ending == "parquet" else table
     categories = [f"c{k}" for k, kind in enumerate(kinds) if kind in CATEGORICAL and (seed + k) % 2]
     options = OPTIONS | {"categorical": ",".join(["auto", *categories])}
@@ -177,8 +260,3 @@ def test_rows_are_those_of_a_plain_reader(folder, seed, n, kinds, add_up, l2, si
     places, _ = read(path, Recipe(ending, recipe.duplicates, 20, recipe.normalize, recipe.dtype, options))
     for (_, own), (_, entries) in zip(places, expected, strict=False):
         assert {place for place, _, _ in own} <= {mix(id_) >> 44 for id_, _, _ in entries}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("tables")
