@@ -20,8 +20,7 @@ from blocksvm.conversion import SPLIT, feature_counts
 from blocksvm.conversion.destination import Destination, Shares, Spool, require_space
 from blocksvm.conversion.existing_rows import INHERITED, ExistingRows
 from blocksvm.conversion.feature_ids import IdIndex
-from blocksvm.conversion.parallel_parsing import as_stored, parsed_in_order
-from blocksvm.conversion.row_weights import RowWeights
+from blocksvm.conversion.parallel_parsing import RowWeights, as_stored, parsed_in_order
 from blocksvm.files.output import check_output, temporary_folder
 from blocksvm.files.paths import READ_AHEAD, Location, is_url, location, one_run
 from blocksvm.formats import AUTO, get_format, said_of_columns, settled
@@ -103,16 +102,15 @@ def split_rows(inputs: str | Path | Iterable[str | Path], store: str | Path,
                settings: SplitSettings = SplitSettings(), holdout_store: str | Path | None = None,
                progress: Callable[[SplitProgress], None] | None = None) -> StoreMeta:  # fmt: skip
     """``api.files.write_store`` with settings that are made already; returns the store's description."""
-    names = inputs_given(inputs)
-    if isinstance(names, list):
-        return _convert(names, None, store, settings, holdout_store, progress)
-    return _convert(["-"], None, store, settings, holdout_store, progress, table=names)
+    given = inputs_given(inputs)
+    names, table = (given, None) if isinstance(given, list) else (["-"], given)
+    return _convert(names, None, store, settings, holdout_store, progress, None, table)
 
 
 def store_batches(batches: Iterable[RowBatch], store: str | Path, settings: SplitSettings = SplitSettings(),
                   holdout_store: str | Path | None = None) -> StoreMeta:  # fmt: skip
     """A store of rows that come in batches, as ``split`` makes one of text; returns the store's description."""
-    return _convert([], batches, store, settings, holdout_store, None, None)
+    return _convert([], batches, store, settings, holdout_store)
 
 
 # settings of a store that all of its rows have in common, as the options are called
@@ -130,11 +128,10 @@ def settings_from(chosen: Mapping, **others) -> SplitSettings:
 def settings_of_store(
     store: str | Location, requested: Mapping, options: Mapping = {}, like: bool = False, **machine
 ) -> SplitSettings:
-    """The settings by which rows are added to a store: those of the store.
-
-    requested: name -> value of some of ``COMMON``, None for what is not; these and the format's ``options`` must agree
-    with the store's, else InputError.  machine: those of ``SplitSettings`` that are free.  like: for another store, of
-    rows to be predicted, which are read and made alike."""
+    """The settings by which rows are added to a store: those of the store.  requested: name -> value of some of
+    ``COMMON``, None for what is not; these and the format's ``options`` must agree with the store's, else InputError.
+    machine: those of ``SplitSettings`` that are free.  like: for another store, of rows to be predicted, which are read
+    and made alike."""
     path = location(store)
     with open_hdf5(path, "store") as file:
         meta = read_meta(file)
@@ -148,10 +145,8 @@ def settings_of_store(
     for name, value in (*requested.items(), *options.items()):
         before = stored[name] if name in requested else recipe.options.get(name)
         if value is not None and value != before and name not in free:
-            raise InputError(
-                f"{path}: was split with {option(name, before)}, but {value} is given now; leave it out, or split all "
-                "rows anew"
-            )
+            wrong = f"{path}: was split with {option(name, before)}, but {value} is given now"
+            raise InputError(f"{wrong}; leave it out, or split all rows anew")
     if stored["format"] == AUTO and requested.get("format"):
         stored["format"] = requested["format"]
     machine |= {"like": path} if like else {"overwrite": True}
@@ -164,12 +159,10 @@ def settings_of_store(
 def extend(inputs: list[str], store: str | Path, settings: SplitSettings | None = None,
            progress: Callable[[SplitProgress], None] | None = None,
            once: bool = False) -> tuple[StoreMeta, list[str]]:  # fmt: skip
-    """Add the rows of some text to a store; returns its new description, and the inputs that were skipped.
-
-    inputs: as ``split`` takes them; settings: those of the store (the default); once: inputs that were added before are
-    skipped, not refused, and where no other is left the store stays as it is.  The changed store, into which chunks are
-    copied as they are, takes the name of the old one when it is whole: after any fault there is one of them.
-    """
+    """Add the rows of some text to a store; returns its new description, and the inputs that were skipped.  inputs: as
+    ``split`` takes them; settings: those of the store (the default); once: inputs that were added before are skipped,
+    not refused, and where no other is left the store stays as it is.  The changed store, into which chunks are copied
+    as they are, takes the name of the old one when it is whole: after any fault there is one of them."""
     path = location(store)
     if not inputs:
         raise InputError(f"{path}: nothing to do; give text whose rows are added")
@@ -178,16 +171,13 @@ def extend(inputs: list[str], store: str | Path, settings: SplitSettings | None 
         feature_counts.require_counted_factors(existing.store, inputs)
         skipped = existing.added(inputs)
         if skipped and not once:
-            raise InputError(
-                f"{skipped[0]}: was added to {path} before (the same name, size and content); leave it out, or add "
-                f"what is new alone by {option('append_once', True)}; under another name its rows are added once more"
-            )
+            wrong = f"{skipped[0]}: was added to {path} before (the same name, size and content)"
+            cure = f"leave it out, or add what is new alone by {option('append_once', True)}"
+            raise InputError(f"{wrong}; {cure}; under another name its rows are added once more")
         new = [name for name in inputs if name not in skipped]
         if skipped and settings.weights is not None:
-            raise InputError(
-                f"{skipped[0]}: was added to {path} before, and {option('weights')} has a line for each row of all "
-                "files; leave the file out, and its lines"
-            )
+            wrong = f"was added to {path} before, and {option('weights')} has a line for each row of all files"
+            raise InputError(f"{skipped[0]}: {wrong}; leave the file out, and its lines")
         if skipped and not new:
             return existing.store.meta, skipped
         return _convert(new, None, path, settings, None, progress, existing), skipped
@@ -199,7 +189,7 @@ def _convert(*given, **more) -> StoreMeta:
 
 
 class _Split:
-    def __init__(self, inputs, batches, store, settings: SplitSettings, holdout_store, progress,
+    def __init__(self, inputs, batches, store, settings: SplitSettings, holdout_store, progress=None,
                  existing: ExistingRows | None = None, table=None):  # fmt: skip
         """batches: rows that come from elsewhere than the inputs, or None; existing: those that the store has already;
         table: in memory, which is read in the place of standard input."""
@@ -259,13 +249,9 @@ class _Split:
                 least, selection = settings.min_count if k == 0 else 1, self._selection(k == 0)
                 common = self.shares.store, spool, placer, settings.dtype
                 destinations.append(Destination(path, *common, least, self.existing, factors, selection))
-            if self.batches is not None:
-                self._spool(self.batches, destinations)
-            elif self.inputs:
-                with closing(self._read(pool)) as batches:
-                    self._spool(batches, destinations)
-            if self.inputs or self.batches is not None:
-                self._require_rows(destinations)
+            with closing(self._read(pool) if self.batches is None else (batch for batch in self.batches)) as batches:
+                self._spool(batches, destinations)
+            self._require_rows(destinations)
             metas: list[StoreMeta] = []
             for destination, file in zip(destinations, files, strict=True):
                 if metas and destination.selection is not None and settings.like is None:
@@ -411,10 +397,8 @@ class _Split:
         if self.weights is None:
             return batch
         if batch.weights is not None and (batch.weights != 1.0).any():
-            raise InputError(
-                f"{option('weights', self.settings.weights)}: the rows of {shown_name(batch.origin.source.name)} have "
-                "weights of their own; leave one of them out"
-            )
+            wrong = f"the rows of {shown_name(batch.origin.source.name)} have weights of their own"
+            raise InputError(f"{option('weights', self.settings.weights)}: {wrong}; leave one of them out")
         return replace(batch, weights=self.weights.take(len(batch)))
 
     def _distribute(self, batch: RowBatch, destinations: list[Destination]) -> None:
@@ -424,14 +408,14 @@ class _Split:
             return
         numbers = np.arange(self.rows, self.rows + n)
         self.rows += n
-        keys = np.empty(n, np.uint64)
-        row_keys(numbers, settings.seed, keys)
+        keys, draw = np.empty((2, n), np.uint64)
         if settings.keep_order:
-            keys = numbers.astype(np.uint64)
+            keys[:] = numbers
+        else:
+            row_keys(numbers, settings.seed, keys)
         if len(destinations) == 1:
             destinations[0].add(numbers, keys, batch)
             return
-        draw = np.empty(n, np.uint64)
         row_keys(numbers, settings.seed ^ HOLDOUT_SALT, draw)
         held_out = draw < np.uint64(int(settings.holdout * 2.0**64))
         for destination, chosen in zip(destinations, (~held_out, held_out), strict=True):

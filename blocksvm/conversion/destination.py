@@ -24,11 +24,11 @@ from blocksvm.base.labels import LabelTable, RowError
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.conversion.existing_rows import ExistingRows
 from blocksvm.conversion.feature_counts import Selection, StoreFactors
-from blocksvm.conversion.feature_ids import IdTable, NameTable
+from blocksvm.conversion.feature_ids import IdIndex, IdTable, NameTable
 from blocksvm.conversion.parallel_parsing import ordered_map
 from blocksvm.files.input import named_errors
 from blocksvm.formats.format import EXPANSION
-from blocksvm.formats.kernels.factors import weigh_rows
+from blocksvm.formats.kernels.closing import weigh_rows
 from blocksvm.formats.weighing import BEYOND, FeatureFactors
 from blocksvm.kernels.rows import packed_entries
 from blocksvm.kernels.shuffle import gather_rows, renumber_rows
@@ -63,17 +63,15 @@ class Shares(NamedTuple):
         text, spool = EXPANSION * (jobs + 2) * piece, memory // (8 * n_stores)
         store = (memory - text - memory // 8) // n_stores
         if store - spool < SMALLEST_TABLE:
-            raise InputError(
-                f"{option('memory', Bytes(memory))} is too small for {jobs} threads, which take {text / 1e6:.0f}MB for "
-                f"text; lower {option('n_jobs')} or raise {option('memory')}"
-            )
+            wrong = f"is too small for {jobs} threads, which take {text / 1e6:.0f}MB for text"
+            cure = f"lower {option('n_jobs')} or raise {option('memory')}"
+            raise InputError(f"{option('memory', Bytes(memory))} {wrong}; {cure}")
         return cls(piece, spool, store, max(500_000, memory // (8 * (jobs + 1))))
 
 
 @dataclass(frozen=True)
 class SpooledRows:
-    """Rows on their way: records (n,) ``SPOOLED``, words (m,) uint64: positions in the table of ids with their values,
-    packed as if none were hot."""
+    """Rows on their way: records (n,) ``SPOOLED``, words (m,) uint64: positions of ids, and values, none hot."""
 
     records: np.ndarray
     words: np.ndarray
@@ -84,12 +82,10 @@ class SpooledRows:
 
 
 class Spool:
-    """Rows in ``2**bits`` buckets by the upper ``bits`` of their keys below ``skipped`` bits.
-
-    Holds up to ``memory`` bytes (which the owner may change at any time), then appends to one file a bucket in
-    ``folder``: half of it is written by ``writer``, one job at a time, while the other half fills.  The files have no
-    names, so that the system takes them back however this process ends; ``opened`` closes those that were not read.
-    """
+    """Rows in ``2**bits`` buckets by the upper ``bits`` of their keys below ``skipped`` bits.  Holds up to ``memory``
+    bytes (which the owner may change at any time), then appends to one file a bucket in ``folder``: half of it is
+    written by ``writer``, one job at a time, while the other half fills.  The files have no names, so that the system
+    takes them back however this process ends; ``opened`` closes those that were not read."""
 
     def __init__(
         self, folder: Path, opened: ExitStack, bits: int, memory: int, writer: ThreadPoolExecutor, skipped: int = 0
@@ -119,7 +115,7 @@ class Spool:
             order = np.argsort(target, kind="stable")  # by counting, as they are of 16 bits
             indptr = np.append(0, np.cumsum(records["size"], dtype=np.int64))
             sizes, words = np.empty(len(records), np.uint32), np.empty_like(rows.words)
-            gather_rows(indptr, rows.words, None, order, sizes, words, None)
+            gather_rows(indptr, rows.words, order, sizes, words)
             records, ends = np.take(records, order), np.append(0, np.cumsum(sizes, dtype=np.int64))[starts]
             for bucket in np.flatnonzero(np.diff(starts)).tolist():
                 part = records[starts[bucket] : starts[bucket + 1]]
@@ -201,17 +197,14 @@ def require_space(folder: Path, n_bytes: int, purpose: str, cure: str) -> None:
     """InputError where the disk under ``folder`` has less than ``n_bytes`` free, and a margin."""
     free = shutil.disk_usage(folder).free
     if free < n_bytes + MARGIN_BYTES:
-        raise InputError(
-            f"{folder}: {free / 1e6:,.0f} MB free, but {purpose} needs {(n_bytes + MARGIN_BYTES) / 1e6:,.0f} MB; {cure}"
-        )
+        need = f"{(n_bytes + MARGIN_BYTES) / 1e6:,.0f} MB"
+        raise InputError(f"{folder}: {free / 1e6:,.0f} MB free, but {purpose} needs {need}; {cure}")
 
 
 class Destination:
     """Rows that go to one store: their ids, names and labels, their shuffle, whether any value or weight is not 1.
-
-    existing: the rows that it has already, or None; their features and labels come first.  factors: what its values
-    are multiplied by, or None; selection: which features it keeps, None: all.
-    """
+    existing: the rows that it has already, or None; their features and labels come first.  factors: what its values are
+    multiplied by, or None; selection: which features it keeps, None: all."""
 
     def __init__(self, path: Path, n_bytes: int, spool: Spool, placer: ThreadPoolExecutor, dtype: str, min_count: int,
                  existing: ExistingRows | None = None, factors: StoreFactors | None = None,
@@ -237,9 +230,7 @@ class Destination:
         self.ones, self.weighted = existing.ones, existing.weighted
         self.labels.keep(existing.labels)
         for ids, names in existing.features():
-            before = len(self.table)
-            positions = self.table.add(ids)
-            self._keep_names(names, positions, before)
+            self._numbered(ids, names)
         self.table.hold("the labels", self.labels.n_bytes)
         self.spool.memory = self.n_bytes - self.table.most_bytes()
 
@@ -249,13 +240,9 @@ class Destination:
         if batch.weights is not None:
             wrong = np.flatnonzero(~(np.isfinite(batch.weights) & (batch.weights >= 0.0)))
             if len(wrong):
-                raise InputError(
-                    f"row {numbers[wrong[0]] + 1}: the weight {batch.weights[wrong[0]]:g} is not a finite number of 0 "
-                    "or more; mend it"
-                )
-        before = len(self.table)
-        positions = self.table.add(batch.ids)
-        self._keep_names(batch.names, positions, before)
+                row, weight = numbers[wrong[0]] + 1, batch.weights[wrong[0]]
+                raise InputError(f"row {row}: the weight {weight:g} is not a finite number of 0 or more; mend it")
+        positions = self._numbered(batch.ids, batch.names)
         if self.factors is not None:
             self.factors.count(self.table, positions, batch.values)
         try:
@@ -285,18 +272,19 @@ class Destination:
     def placed(self) -> None:
         """Wait until the rows that were added are in the shuffle; its errors are raised here."""
         if self.placing is not None:
-            placing, self.placing = self.placing, None
-            placing.result()
+            self.placing.result()
 
-    def _keep_names(self, names: tuple | None, positions: np.ndarray, before: int) -> None:
-        """Keep the names of ids that are new (see ``RowBatch``); before: how many there were."""
-        if self.names is None and names is None:
-            return
-        if self.names is None:
+    def _numbered(self, ids: np.ndarray, names: tuple | None) -> np.ndarray:
+        """Positions of ids in the table, each counted; the names (see ``RowBatch``) of those that are new are kept."""
+        before = len(self.table)
+        positions = self.table.add(ids)
+        if self.names is None and names is not None:
             self.names = NameTable(len(self.table.known))
             self.names.add(None, positions[:0], before)
-        self.names.add(names, positions, len(self.table))
-        self.table.hold("the features' names", self.names.n_bytes)
+        if self.names is not None:
+            self.names.add(names, positions, len(self.table))
+            self.table.hold("the features' names", self.names.n_bytes)
+        return positions
 
     def write(
         self, file, settings, shares: Shares, pool: ThreadPoolExecutor, described: dict, report: Callable[[float], None]
@@ -312,13 +300,10 @@ class Destination:
             order, new_index = self.table.ranking(self.min_count, first)
         else:
             order, new_index = self.factors.ranked(self.table, self.min_count, first, n_rows)
-        known = self.selection is not None and self.selection.known is not None
-        known = known or (self.factors is not None and self.factors.known is not None)
+        known = any(one is not None and one.known is not None for one in (self.selection, self.factors))
         if len(order) == 0 and len(self.table) and not known:
-            raise InputError(
-                f"{option('min_count', self.min_count)}: none of the {len(self.table):,} features occurs in so many "
-                "rows; lower it"
-            )
+            wrong = f"none of the {len(self.table):,} features occurs in so many rows"
+            raise InputError(f"{option('min_count', self.min_count)}: {wrong}; lower it")
         labels, new_label = self.labels.sorted()
         chunk_nnz = settings.chunk_nonzeros or chunk_nonzeros(self.spool.n_nonzeros, self.spool.n_rows)
         counted = self.factors is not None and not self.factors.weighed
@@ -332,12 +317,8 @@ class Destination:
         if self.existing is not None:
             self.existing.write(writer, new_label, lambda done: report(done / n_rows))
         done = n_existing
-        for rows, of_rows in ordered_map(
-            pool,
-            lambda load: _renumbered(load(), *numbering),
-            (in_stored_order if settings.keep_order else in_key_order)(self.spool, shares),
-            settings.n_jobs,
-        ):
+        loads = (in_stored_order if settings.keep_order else in_key_order)(self.spool, shares)
+        for rows, of_rows in ordered_map(pool, lambda load: _renumbered(load(), *numbering), loads, settings.n_jobs):
             writer.append(rows, of_rows)
             done += len(rows)
             report(done / n_rows)
@@ -357,7 +338,8 @@ class Destination:
         """What its features were found to have, once it is written; for other rows."""
         ids = self.ids()
         self.table.known, self.order = np.empty(0, np.int64), self.order[:0]
-        return self.factors.of_features([(0, ids)])
+        index = IdIndex(len(ids)).fill([(0, ids)])
+        return FeatureFactors(index.find, self.factors.by_feature, self.factors.fingerprint)
 
 
 def in_key_order(spool: Spool, shares: Shares) -> Iterator[Callable[[], SpooledRows]]:
@@ -395,11 +377,9 @@ def _renumbered(
     loaded: SpooledRows, new_index: np.ndarray, new_label: np.ndarray | None, weighted: bool, settings,
     dtype: np.dtype, ones: bool, factors: np.ndarray | None,
 ):  # fmt: skip
-    """(row records, packed rows) of a bucket, in their final order and numbering.
-
-    new_index: of a position in the table of ids, -1: dropped; new_label: likewise of labels, None of numbers; dtype: of
-    spooled values; ones: all are 1; factors (d,): of each feature's values, or None.
-    """
+    """(row records, packed rows) of a bucket, in their final order and numbering.  new_index: of a position in the
+    table of ids, -1: dropped; new_label: likewise of labels, None of numbers; dtype: of spooled values; ones: all are
+    1; factors (d,): of each feature's values, or None."""
     records, n = loaded.records, len(loaded.records)
     order = np.arange(n) if settings.keep_order else np.lexsort((records["number"], records["key"]))
     indptr = np.append(0, np.cumsum(records["size"], dtype=np.int64))

@@ -89,11 +89,9 @@ class ExistingRows:
         d, names = self.n_features, self.store.name_bytes
         need = NameTable.bytes_of(names, d if names else 0) + int((BYTES_AN_ID + 4 / FULLEST + beside) * d)
         if need > n_bytes:
-            what = "features with their names" if names else "features"
-            raise InputError(
-                f"{self.path}: its {d:,} {what} take {need / 1e6:,.0f} MB, more than the {n_bytes / 1e6:,.0f} MB that "
-                f"{option('memory')} leaves for them; raise {option('memory')}"
-            )
+            what, memory = "features with their names" if names else "features", option("memory")
+            left = f"more than the {n_bytes / 1e6:,.0f} MB that {memory} leaves for them; raise {memory}"
+            raise InputError(f"{self.path}: its {d:,} {what} take {need / 1e6:,.0f} MB, {left}")
 
     def features(self) -> Iterator[tuple[np.ndarray, tuple | None]]:
         """(ids, their names as ``RowBatch`` has them or None) of the features in their order, piece by piece."""

@@ -17,7 +17,7 @@ from xxhash import xxh3_128
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import MANY, MOST_LABELS
 from blocksvm.conversion.feature_ids import BYTES_AN_ID, IdIndex, IdTable
-from blocksvm.formats.kernels.factors import add_values
+from blocksvm.formats.kernels.closing import add_values
 from blocksvm.formats.weighing import FeatureFactors, divisors_of, idf_of
 from blocksvm.store.arrays import PIECE, read_factors
 from blocksvm.store.descriptions import StoreMeta
@@ -53,10 +53,8 @@ def factors_like(path: str | Path) -> FeatureFactors | None:
 def require_counted_factors(store: Store, inputs: list[str]) -> None:
     """InputError where rows would be added to a store whose factors, another's, lack those of new features."""
     if inputs and store.meta.idf_from:
-        raise InputError(
-            f"{store.name}: has the {store.meta.recipe.factor} of {store.meta.idf_from}, for "
-            f"its own features only; split all rows anew with {option('like', store.meta.idf_from)}"
-        )
+        wrong = f"{store.name}: has the {store.meta.recipe.factor} of {store.meta.idf_from}, for its own features only"
+        raise InputError(f"{wrong}; split all rows anew with {option('like', store.meta.idf_from)}")
 
 
 def factor_notes(meta: StoreMeta, store: str | Path) -> list[str]:
@@ -72,9 +70,8 @@ def factor_notes(meta: StoreMeta, store: str | Path) -> list[str]:
 
 @dataclass
 class StoreFactors:
-    """The factors of the values of a store's features.  kind: 'smooth', 'plain', 'max-abs' or 'deviation', '' where
-    they will be another store's; known: None to count them on its own rows, else rows were multiplied as they were
-    read."""
+    """The factors of a store's features.  kind: 'smooth', 'plain', 'max-abs' or 'deviation', '' where they will be
+    another store's; known: None to count them on its own rows, else rows were multiplied as they were read."""
 
     kind: str
     known: FeatureFactors | None = None
@@ -123,21 +120,14 @@ class StoreFactors:
             scale[k : k + PIECE] = 1.0 / divisors_of(self.sums[order[k : k + PIECE]], n_rows)
         self.sums = np.empty(0)
         if not scale.all():
-            raise InputError(
-                f"feature {table.known[order[np.argmin(scale)]]}: the squares of its values exceed float64; use "
-                f"{option('scale', LARGEST)}"
-            )
+            feature, cure = table.known[order[np.argmin(scale)]], f"use {option('scale', LARGEST)}"
+            raise InputError(f"feature {feature}: the squares of its values exceed float64; {cure}")
         return scale
-
-    def of_features(self, ids) -> FeatureFactors:
-        """The factors that were counted; ids: (start, ids) pieces of the features in their order."""
-        return FeatureFactors(IdIndex(len(self.by_feature)).fill(ids).find, self.by_feature, self.fingerprint)
 
 
 class Selection:
-    """The ``most`` features of the largest statistic, of equal ones those of the smaller ids; or those that are
-    known.  counts (features, 1 + classes): of rows with a label that have each feature, in all and by class; rows:
-    their numbers."""
+    """The ``most`` features of the largest statistic, of equal ones those of the smaller ids; or known ones.  rows (1 +
+    classes,): how many have a label, in all and by class; counts (features, 1 + classes): those with each feature."""
 
     def __init__(self, most: int, counting: bool = True):
         self.most, self.counting = most, counting
@@ -170,10 +160,8 @@ class Selection:
         columns = [self.columns.setdefault(member, 1 + len(self.columns)) for member in sorted(members)]
         real = isinstance(label, float) and len(self.columns) > MANY and not label.is_integer()
         if real or len(self.columns) > MOST_LABELS:
-            raise InputError(
-                f"{option('top_features', self.most)}: is for classes, and there are more than "
-                f"{MANY if real else MOST_LABELS:,} distinct labels; leave it out"
-            )
+            wrong = f"is for classes, and there are more than {MANY if real else MOST_LABELS:,} distinct labels"
+            raise InputError(f"{option('top_features', self.most)}: {wrong}; leave it out")
         return [0, *columns]
 
     def _make_room(self, table: IdTable) -> None:

@@ -17,12 +17,10 @@ FULLEST = 0.6  # share of slots that may be taken: beyond it, a new id is compar
 
 
 class IdTable:
-    """Distinct ids in order of first occurrence, within ``budget`` bytes, of which others may take some.
-
-    As long as ids are small, which the budget decides, an id is its own slot, and its count lies beside its position;
-    the first that is larger makes it a hash table.  The order depends on the order of the rows alone.  Raises
-    InputError, naming the need, when the ids do not fit.
-    """
+    """Distinct ids in order of first occurrence, within ``budget`` bytes, of which others may take some.  As long as
+    ids are small, which the budget decides, an id is its own slot, and its count lies beside its position; the first
+    that is larger makes it a hash table.  The order depends on the order of the rows alone.  Raises InputError, naming
+    the need, when the ids do not fit."""
 
     def __init__(self, budget: int):
         self.budget = budget
@@ -43,10 +41,9 @@ class IdTable:
         if self.n_small and self._bytes(self.n_known, 0) > self.budget:
             self._hash()
         if self._bytes(self.n_known, len(self.slots)) > self.budget:
-            raise InputError(
-                f"{name} take {n_bytes / 1e6:,.0f} MB beside {self.n_known:,} distinct feature ids, more than the "
-                f"{self.budget / 1e6:,.0f} MB that {option('memory')} leaves for both; raise {option('memory')}"
-            )
+            taken, memory = f"{n_bytes / 1e6:,.0f} MB beside {self.n_known:,} distinct feature ids", option("memory")
+            left = f"more than the {self.budget / 1e6:,.0f} MB that {memory} leaves for both; raise {memory}"
+            raise InputError(f"{name} take {taken}, {left}")
 
     def __len__(self) -> int:
         return self.n_known
@@ -60,7 +57,12 @@ class IdTable:
             done, self.n_known = count_small(ids, done, small, self.known, self.n_known, positions)
             if done == len(ids):
                 return positions
-            self._widen(int(ids[done]))
+            i = int(ids[done])  # ids as large as it may be small, or none
+            n_small = min(len(self.small), 1 << i.bit_length())
+            if self.n_small <= i < n_small and self._bytes(self.n_known, 0, n_small) <= self.budget:
+                self.n_small = n_small
+            else:
+                self._hash()
         while True:
             limit = min(len(self.known), int(FULLEST * len(self.slots)))
             done, self.n_known = find_or_add(
@@ -69,14 +71,6 @@ class IdTable:
             if done == len(ids):
                 return positions
             self._grow()
-
-    def _widen(self, i: int) -> None:
-        """Let ids as large as ``i`` be small, or none."""
-        n_small = min(len(self.small), 1 << i.bit_length())
-        if self.n_small <= i < n_small and self._bytes(self.n_known, 0, n_small) <= self.budget:
-            self.n_small = n_small
-        else:
-            self._hash()
 
     def _hash(self) -> None:
         self._leave_small()
@@ -95,11 +89,10 @@ class IdTable:
         n_slots = len(self.slots) + len(self.slots) // 2
         need = self._bytes(int(FULLEST * n_slots), n_slots)
         if need > self.budget or self.n_known >= len(self.known):
-            raise InputError(
-                f"the table of distinct feature ids holds {self.n_known:,} ids, and more would need {need / 1e6:,.0f} "
-                f"MB where {option('memory')} leaves {self.budget / 1e6:,.0f} MB for it; raise {option('memory')}, or "
-                "hash the ids to fewer"
-            )
+            known, memory = f"the table of distinct feature ids holds {self.n_known:,} ids", option("memory")
+            left = f"MB where {memory} leaves {self.budget / 1e6:,.0f} MB for it"
+            cure = f"raise {memory}, or hash the ids to fewer"
+            raise InputError(f"{known}, and more would need {need / 1e6:,.0f} {left}; {cure}")
         self.slots = np.empty(0, np.int32)
         self.slots = np.full(n_slots, -1, np.int32)
         rebuild_slots(self.slots, self.known, self.n_known)

@@ -1,4 +1,4 @@
-"""Pieces of inputs to batches of rows, in their order, by threads."""
+"""Pieces of inputs to batches of rows, in their order, by threads; and the file of the rows' weights."""
 
 import math
 import queue
@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from blocksvm.base.row_batch import RowBatch
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.row_batch import RowBatch, shown_name
 from blocksvm.formats.file_reader import RowPiece
 from blocksvm.formats.format import ParseBuffer, Reader, parse_skipping
-from blocksvm.formats.text.text_source import TextPiece, taken
+from blocksvm.formats.text.text_source import LineLimit, TextInputs, TextPiece, taken
 
 SKIPPED = "malformed lines that were skipped"
+# of a file of weights, in bytes: a piece, a line, and of a wrong line what is shown
+PIECE, LONGEST_LINE, SHOWN = 1 << 18, 1 << 16, 40
 
 
 def as_stored(batch: RowBatch, dtype: str) -> RowBatch:
@@ -50,12 +53,9 @@ def parsed_in_order(reader: Reader, pieces: Iterable[TextPiece | RowPiece], pool
                     piece_bytes: int, longest: float = math.inf,
                     stored: Callable[[RowBatch], Any] = lambda batch: batch,
                     skip_bad: bool = False) -> Generator[Any, None, None]:  # fmt: skip
-    """Batches of the pieces' rows, in their order, parsed by a pool that is at most so many ``ahead``.
-
-    piece_bytes: of a piece; one of more than ``longest`` bytes is parsed by itself.  stored(batch): what is made of
-    each in the thread that parses it.  skip_bad: a bad line of text ends a batch, whose note it is.  A batch's memory
-    is used again when the next one is asked for.
-    """
+    """Batches of the pieces' rows, in their order, parsed by a pool that is at most so many ``ahead``.  piece_bytes: of
+    a piece; one of more than ``longest`` bytes is parsed by itself.  stored(batch): what is made of each in the thread
+    that parses it.  skip_bad: a bad line of text ends a batch, as its note.  The next batch takes the memory of one."""
     spare: queue.SimpleQueue = queue.SimpleQueue()
 
     def of_piece(piece) -> tuple[list, ParseBuffer | None]:
@@ -73,3 +73,57 @@ def parsed_in_order(reader: Reader, pieces: Iterable[TextPiece | RowPiece], pool
         yield from batches
         if buffer is not None:
             spare.put(buffer)
+
+
+def weights_in(text: bytes, n: int) -> np.ndarray | None:
+    """The weights in n lines, or None where a line is wrong."""
+    words = text.split()
+    if len(words) != n:
+        return None
+    try:
+        weights = np.array(words).astype(np.float64) if n else np.empty(0)
+    except ValueError:
+        return None
+    return weights if (np.isfinite(weights) & (weights >= 0.0)).all() else None
+
+
+class RowWeights:
+    """Weights of rows, one for each in the order of the inputs; name: of their file."""
+
+    def __init__(self, name: str):
+        self.name, self.pieces = name, self._pieces()
+        self.n_taken, self.left = 0, np.empty(0)
+
+    def _pieces(self) -> Iterator[np.ndarray]:
+        before = 0
+        for piece in TextInputs([self.name]).pieces(PIECE, LineLimit(LONGEST_LINE, lambda n_bytes: 4 * n_bytes)):
+            text = piece.text[: piece.end].tobytes()
+            n = text.count(b"\n")
+            weights = weights_in(text, n)
+            if weights is None:
+                lines = text.split(b"\n")[:-1]
+                k = next(k for k, line in enumerate(lines) if weights_in(line, 1) is None)
+                shown = lines[k][:SHOWN].decode("utf-8", "replace")
+                what = "is not a weight; each line has one finite number of 0 or more"
+                raise InputError(f"{shown_name(self.name)}:{before + k + 1}: '{shown}' {what}")
+            before += n
+            if n:
+                yield weights
+
+    def take(self, n: int) -> np.ndarray:
+        """The next n weights, float64; InputError where there are fewer, or one is not a finite number of 0 or more."""
+        while len(self.left) < n:
+            more = next(self.pieces, None)
+            if more is None:
+                wrong = f"has {self.n_taken + len(self.left):,} weights, and there are more rows"
+                raise InputError(f"{shown_name(self.name)}: {wrong}; {option('weights')} needs one a row")
+            self.left = np.append(self.left, more)
+        taken, self.left = self.left[:n], self.left[n:]
+        self.n_taken += n
+        return taken
+
+    def finish(self) -> None:
+        """InputError where weights are left that no row took."""
+        if len(self.left) or len(next(self.pieces, np.empty(0))):
+            wrong = f"has more weights than the {self.n_taken:,} rows that there are"
+            raise InputError(f"{shown_name(self.name)}: {wrong}; {option('weights')} needs one a row")

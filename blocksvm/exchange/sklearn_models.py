@@ -18,9 +18,9 @@ from blocksvm.base.labels import numbers_of
 from blocksvm.exchange.linear import Linear, calibration_notes, linear_of, model_of, wrong_form
 from blocksvm.exchange.weights_table import names_of_model
 from blocksvm.formats.choices import ANALYZERS, is_text
-from blocksvm.formats.kernels.name_hashes import hash_of
 from blocksvm.formats.kernels.ngrams import NOTHING, SEEDS, WORDS
 from blocksvm.formats.ngram_features import characters_of, plan_of
+from blocksvm.kernels.hash_table import hash_of
 from blocksvm.losses import DEFAULT, DEFAULT_OF_NUMBERS, LOSSES, get_loss
 from blocksvm.model.model_file import Model
 from blocksvm.problems.problem_settings import CRAMMER_SINGER, learns_together

@@ -25,7 +25,7 @@ OF_TEXT = {
 OF_FILES = {  # each recognised by its first bytes, without loading its code (file_reader.py), but folders
     "npz": "blocksvm.formats.matrices:NPZ",
     "npy": "blocksvm.formats.matrices:NPY",
-    "h5ad": "blocksvm.formats.matrices:H5AD",
+    "h5ad": "blocksvm.formats.h5ad:H5AD",
     "parquet": "blocksvm.formats.arrow_tables:PARQUET",
     "arrow": "blocksvm.formats.arrow_tables:ARROW",
     "folders": "blocksvm.formats.arrow_tables:FOLDERS",
@@ -65,7 +65,8 @@ def sniffed(head: bytes, name: str) -> str:
     for beginning, format_ in BEGINNINGS.items():
         if head.startswith(beginning):
             return format_
-    vw, svmlight = (get_format(format_).score(head) for format_ in ("vw", "svmlight"))
+    lines = [line for line in head.split(b"\n")[:50] if line.strip()]
+    vw, svmlight = (sum(map(bool, map(get_format(one).row.match, lines))) for one in ("vw", "svmlight"))
     return "vw" if vw > svmlight else "svmlight"
 
 

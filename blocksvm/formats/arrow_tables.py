@@ -15,6 +15,7 @@ from blocksvm.base.row_batch import runs
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import is_url
 from blocksvm.formats import table_rows, tables
+from blocksvm.formats.arrow_arrays import is_list, is_number, is_text, items_of, numbers_of, strings, without_nulls
 from blocksvm.formats.choices import DECIDED, KEEP, KINDS, PARTS, WORDS, chosen
 from blocksvm.formats.file_reader import FileFormat, FileInputs, RowPiece, damage_named, require_fit
 from blocksvm.formats.format import EXPANSION, ReaderOptions
@@ -45,7 +46,9 @@ class ArrowFiles(FileFormat):
                     if not pa.types.is_string(batch.schema.field(name_).type):
                         column = batch.column(name_).cast(pa.large_string())
                         batch = batch.set_column(batch.schema.get_field_index(name_), name_, column)
-                batch = tables.with_calendar(batch, columns)
+                for name_, (of, part) in columns.calendar.items():
+                    values = tables.CALENDAR[part](batch.column(of))
+                    batch = batch.append_column(name_, values if part == "years" else values.cast(pa.string()))
                 for piece in pieces_of(batch, n_bytes, limit, name, 1 if columns.texts else WORD_BYTES):
                     kept = piece.select(columns.kept) if columns.kept else None
                     yield table_rows.TableRows(columns, piece.select(columns.used()), begins, kept), done
@@ -53,19 +56,26 @@ class ArrowFiles(FileFormat):
 
     def settled(self, requested: Mapping, name: str, memory: int) -> dict:
         """The settings, and what the first rows decide, unless it is known: kinds of columns and of labels."""
-        known = {key: requested[key] for key in DECIDED if key in requested}
-        options = chosen(self.name, {key: requested[key] for key in requested if key not in known}) | known
+        options = chosen(self.name, requested, {key: None for key in requested if key in DECIDED})
         if KINDS in options:
             return options
         for (columns, batch, *_), _ in self.pieces(name, options, DECIDING, LineLimit.share(memory, LONGEST_SHARE)):
             first = batch.slice(0, tables.SAMPLED_ROWS)
             kinds = options[KINDS] = tables.kinds_of_types(columns)
             named = tables.chosen_categories(options, columns.names)[0].split(",")
-            words = set(kinds["categorical"]) - set(named)
-            kinds |= tables.own_values({name: counts_in(first.column(name)) for name in words})
+            counts = {}
+            for word in kinds["categorical"]:
+                if word in named:
+                    continue
+                column = first.column(word)
+                codes = column.indices if pa.types.is_dictionary(column.type) else column
+                if pa.types.is_string_view(codes.type):  # which pyarrow does not count
+                    codes = codes.cast(pa.large_string())
+                counts[word] = compute.count_distinct(codes).as_py(), len(codes) - codes.null_count
+            kinds |= tables.own_values(counts)
             type_ = columns.types.get(options["label"])
             if type_ is not None and tables.kind_of(type_) != "nothing":
-                options[WORDS] = bool(columns.words) or not tables.is_number(type_)
+                options[WORDS] = bool(columns.words) or not is_number(type_)
             break
         return options
 
@@ -89,13 +99,6 @@ def columns_in(name: str, schema: pa.Schema, options: Mapping) -> tables.TableCo
         )
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
-
-
-def counts_in(column) -> tuple[int, int]:
-    """(different values, values) of a column of words."""
-    codes = column.indices if pa.types.is_dictionary(column.type) else column
-    codes = codes.cast(pa.large_string()) if pa.types.is_string_view(codes.type) else codes  # pyarrow counts no views
-    return compute.count_distinct(codes).as_py(), len(codes) - codes.null_count
 
 
 def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
@@ -148,7 +151,10 @@ def ipc_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | No
             n = file.num_record_batches if is_file else 0
             batches = map(file.get_batch, range(n)) if is_file else file
             for k, batch in enumerate(batches):
-                require_memory(unpacked_bytes(batch, data), f"{name}: batch {k} takes", "batches", limit)
+                buffers = [buffer for column in batch.columns for buffer in column.buffers() if buffer is not None]
+                # what does not lie in the mapped file was compressed there
+                unpacked = sum(one.size for one in buffers if not 0 <= one.address - data.address < data.size)
+                require_memory(unpacked, f"{name}: batch {k} takes", "batches", limit)
                 yield columns, batch.select(wanted), (k + 1) / n if is_file else opened.tell() / opened.size()
 
 
@@ -175,7 +181,7 @@ def folder_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit |
         labels.append(path.parent.name.encode() if path.parent != folder else None)
         size += CELL_BYTES + len(text)
         if size >= n_bytes or k + 1 == len(paths):
-            batch = pa.RecordBatch.from_arrays([tables.strings(texts), tables.strings(labels)], names=list(OF_FOLDERS))
+            batch = pa.RecordBatch.from_arrays([strings(texts), strings(labels)], names=list(OF_FOLDERS))
             yield columns, batch, (k + 1) / len(paths)
             labels, texts, size = [], [], 0
 
@@ -185,12 +191,6 @@ def arrow_file(name: str, mapped: bool = False) -> pa.NativeFile:
     if not is_url(name):
         return pa.memory_map(name) if mapped else pa.OSFile(name)
     return pa.PythonFile(open_input(name), mode="r")
-
-
-def unpacked_bytes(batch, mapped: pa.Buffer) -> int:
-    """The bytes of a batch that do not lie in the mapped file, as they were compressed there."""
-    buffers = [buffer for column in batch.columns for buffer in column.buffers() if buffer is not None]
-    return sum(one.size for one in buffers if not 0 <= one.address - mapped.address < mapped.size)
 
 
 def require_memory(n_bytes: float, what: str, parts: str, limit: LineLimit | None) -> None:
@@ -218,15 +218,15 @@ def pieces_of(batch, n_bytes: int, limit: LineLimit | None, name: str, word_byte
 def lengths_of(column, word_bytes: int) -> np.ndarray | int:
     """Bytes of a piece that each cell of a column takes, as of ``CELL_BYTES``."""
     t, type_ = pa.types, column.type
-    if t.is_map(type_) or tables.is_list(type_):
-        rows, items = table_rows.items_of(column)
+    if t.is_map(type_) or is_list(type_):
+        rows, items = items_of(column)
         items = items[0] if isinstance(items, tuple) else items
         own = np.broadcast_to(lengths_of(items, word_bytes), len(items))
         return CELL_BYTES + np.bincount(rows, own, len(column)).astype(np.int64)
     if t.is_string_view(type_):
         column = column.cast(pa.large_string())
-    if tables.is_text(column.type):
-        lengths = table_rows.numbers_of(table_rows.without_nulls(compute.binary_length(column), 0))
+    if is_text(column.type):
+        lengths = numbers_of(without_nulls(compute.binary_length(column), 0))
         return CELL_BYTES + word_bytes * lengths.astype(np.int64)
     return CELL_BYTES
 

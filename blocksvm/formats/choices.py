@@ -18,19 +18,17 @@ DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": 
 
 def ngrams_of(text: str) -> list[tuple[int, int, int]]:
     """(analyzer, least, most) of each part of 'word:1-3,char_wb:4'; InputError where it is none."""
-    chosen = {}
+    chosen, shown = {}, option("ngrams", text)
     for part in str(text).split(","):
         name, colon, lengths = part.partition(":")
         low, dash, high = lengths.partition("-")
         high = high if dash else low
         numbers = low.isascii() and low.isdigit() and high.isascii() and high.isdigit()
         if name not in ANALYZERS or not numbers or not 1 <= int(low) <= int(high) <= LONGEST_NGRAM:
-            raise InputError(
-                f"{option('ngrams', text)}: is not a list such as word:1-3 or word:1-2,char_wb:4 (of "
-                f"{', '.join(ANALYZERS)}; lengths up to {LONGEST_NGRAM})"
-            )
+            known = f"of {', '.join(ANALYZERS)}; lengths up to {LONGEST_NGRAM}"
+            raise InputError(f"{shown}: is not a list such as word:1-3 or word:1-2,char_wb:4 ({known})")
         if name in chosen:
-            raise InputError(f"{option('ngrams', text)}: names {name} twice; give one range of lengths")
+            raise InputError(f"{shown}: names {name} twice; give one range of lengths")
         chosen[name] = (ANALYZERS[name], int(low), int(high))
     return list(chosen.values())
 
@@ -90,8 +88,7 @@ CUT = (
     Setting("delimiter", "separator of cells: a character, or comma, semicolon, tab, bar, space (default: by format)",
             None, _mark("delimiter", DELIMITERS), metavar="CHARACTER"),
     Setting("decimal", "decimal separator: . or ,", ".", str, (".", ",")),
-    Setting("quote", "character that quotes cells, or none", '"', _mark("quote", ("none",)),
-            metavar="CHARACTER"),
+    Setting("quote", "character that quotes cells, or none", '"', _mark("quote", ("none",)), metavar="CHARACTER"),
 )  # fmt: skip
 MATRIX_LABEL = Setting(
     "label", "the labels: name of an array (npz), number of a column (npy), column of obs (h5ad)", None, str

@@ -1,8 +1,8 @@
-"""Rows from binary files: each format reads runs of rows, and one function closes them.
+"""Inputs as text, as files of rows, or as tables in memory, and what formats of files of rows have in common.
 
 A format of files, known by their first bytes, is a ``FileFormat`` that also has ``pieces(name, options, n_bytes,
 limit)``: (payload, fraction of the file) of runs of rows of about so many bytes, none longer than ``limit``
-(``require_fit``).  Its reader turns a payload, but of tables ``SparseRows``, into rows.
+(``require_fit``); its reader turns payloads into rows.
 """
 
 from __future__ import annotations
@@ -15,18 +15,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.base.errors import Bytes, InputError, option
-from blocksvm.base.row_batch import Origin, RowBatch
 from blocksvm.files.input import names_of_inputs, open_input, raise_system_error
 from blocksvm.files.paths import ObjectUrl, file_size, is_url, location, require_same
 from blocksvm.formats import AUTO, OF_FILES, get_format, sniffed
 from blocksvm.formats.choices import CHOICES, DECIDED, KINDS, PARTS, carried, chosen, is_table, is_text
-from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
-from blocksvm.formats.kernels.numbers import FINE
-from blocksvm.formats.kernels.svmlight import BIG_NORM, BIG_VALUE, DUPLICATE, NO_ORIGINS, close_rows
 from blocksvm.formats.text.text_source import LineLimit, OpenText, TextInputs, TextSource
 
 DIGESTED = 1 << 22  # bytes of a file that are hashed at a time
@@ -40,38 +35,6 @@ class RowPiece:
     source: TextSource
     payload: Any
     fraction: float
-
-
-@dataclass(frozen=True)
-class Features:
-    """Features with names: ids (d,) int64, rising, none twice; the name of ids[j] is text[first[j]:last[j]]."""
-
-    text: np.ndarray
-    ids: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
-
-    def name(self, j: int) -> str:
-        return self.text[self.first[j] : self.last[j]].tobytes().decode()
-
-
-@dataclass(frozen=True)
-class SparseRows:
-    """Rows as they were read: lengths (n,) int64 >= 0, ids (nnz,) int64, values (nnz,) float64, labels (n,) float64
-    with nan or a list with None; features: where they have names, all of them, of which ids are the positions;
-    unlabelled: what is wrong where labels are wanted; ''."""
-
-    lengths: np.ndarray
-    ids: np.ndarray
-    values: np.ndarray
-    labels: np.ndarray | list
-    features: Features | None = None
-    unlabelled: str = ""
-
-    def name_at(self, entry: int) -> str:
-        """The name of an entry's feature, for a sentence."""
-        i = int(self.ids[entry])
-        return f"feature id {i}" if self.features is None else self.features.name(i)
 
 
 class FileInputs:
@@ -215,54 +178,6 @@ def fingerprint_of_input(name: str) -> str:
         return text.fingerprint()
 
 
-class FileReader:
-    """Pieces of ``SparseRows``, which are its own, to rows."""
-
-    expansion = EXPANSION
-
-    def __init__(self, reading: ReaderOptions):
-        self.reading = reading
-
-    def parse(self, piece: RowPiece, buffer: ParseBuffer | None = None) -> RowBatch:
-        recipe = self.reading.recipe
-        buffer = ParseBuffer() if buffer is None else buffer
-        rows, fault = piece.payload, None
-        if rows.unlabelled and self.reading.labelled:
-            raise InputError(rows.unlabelled)
-        n = len(rows.lengths)
-        indptr = np.append(0, np.cumsum(rows.lengths, dtype=np.int64))
-        ids, values, labels, features = rows.ids, rows.values, rows.labels, rows.features
-        done, code, entry, largest = close_rows(
-            indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single, NO_ORIGINS
-        )
-        if code != FINE:
-            entries = slice(int(indptr[done]), int(indptr[done] + rows.lengths[done]))
-            fault = done, self._row_fault(code, rows, entries, int(entry))
-        nnz = indptr[done]
-        ids = ids[:nnz]
-        names = None
-        if features is not None:
-            if self.reading.named:
-                first = buffer.gathered("first of names", features.first, ids)
-                names = features.text, first, buffer.gathered("last of names", features.last, ids)
-            ids = buffer.gathered("ids", features.ids, ids)
-        origin = Origin(piece.source, piece.fraction, n, np.arange(done))
-        return RowBatch(
-            labels[:done], indptr[: done + 1], ids, values[:nnz], origin, names=names, fault=fault, largest=largest,
-        )  # fmt: skip
-
-    def _row_fault(self, code: int, rows: SparseRows, entries: slice, entry: int) -> str:
-        """The sentence for what ``close_rows`` found; entries: of the row; entry: at fault, if it is one that is."""
-        if code == BIG_NORM:
-            return "the squares of the row's values add up to more than float64 holds; scale the features"
-        wrong = np.flatnonzero(~np.isfinite(rows.values[entries]))
-        if code == BIG_VALUE and len(wrong):
-            feature = rows.name_at(entries.start + int(wrong[0]))
-            return f"the value of {feature} is not a finite number; leave it out or give it one"
-        said = self.reading.twice if code == DUPLICATE else self.reading.too_large
-        return said(rows.name_at(entry))
-
-
 class FileFormat:
     """A ``Format`` of files, known by their first bytes (``magic_of``).  name: in the registry; lines: what a file is,
     for messages; objects: URLs are read."""
@@ -273,9 +188,6 @@ class FileFormat:
 
     def settled(self, requested: Mapping, name: str, memory: int) -> dict:
         return chosen(self.name, requested)
-
-    def reader(self, reading: ReaderOptions) -> FileReader:
-        return FileReader(reading)
 
 
 @contextmanager

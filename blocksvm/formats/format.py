@@ -9,6 +9,8 @@ import numpy as np
 
 from blocksvm.base.errors import option
 from blocksvm.base.row_batch import Origin, RowBatch
+from blocksvm.formats.kernels.closing import BIG_NORM, DUPLICATE
+from blocksvm.formats.kernels.numbers import NOT_FINITE
 from blocksvm.formats.text.text_source import MOST_OPEN, TextPiece
 from blocksvm.kernels.text_bytes import NEWLINE
 from blocksvm.store.recipe import Recipe
@@ -17,20 +19,15 @@ if TYPE_CHECKING:
     from blocksvm.formats.weighing import FeatureFactors
 
 LINES_AFTER_FAULT = 64
-# Bytes in memory for a byte of text that is under way, as consumers plan their pieces.  Where a format's rows take
-# more, its pieces are shorter.
-EXPANSION = 5
+EXPANSION = 5  # bytes in memory for a byte of text, by which pieces are planned: they are shorter where it takes more
 
 
 @dataclass(frozen=True)
 class ReaderOptions:
-    """The options of a format's reader.
-
-    recipe: how features are made (``format`` and ``bits`` are not the reader's); labelled: rows must have a label,
-    where the format's have one each; named: ``RowBatch.names`` are wanted; offers: settings of the recipe that the
-    caller can change, for messages; keep: columns that are wanted beside rows (``choices.KEEP``); factors: those of a
-    recipe that weighs, None where they are counted on these very rows, which then come unscaled.
-    """
+    """The options of a format's reader.  recipe: how features are made (``format`` and ``bits`` are not the reader's);
+    labelled: rows must have a label, where the format's have one each; named: ``RowBatch.names`` are wanted; offers:
+    settings of the recipe that the caller can change, for messages; keep: columns that are wanted beside rows
+    (``choices.KEEP``); factors: of a recipe that weighs; None where these rows' are counted: they come unscaled."""
 
     recipe: Recipe = Recipe()
     labelled: bool = True
@@ -39,14 +36,16 @@ class ReaderOptions:
     keep: str | None = None
     factors: FeatureFactors | None = None
 
-    def twice(self, feature: str) -> str:
-        """The sentence for a feature that occurs twice in a row."""
-        if "duplicates" in self.offers:
-            return f"{feature} occurs twice in the row; mend it, or add them up with {option('duplicates', 'sum')}"
-        return f"{feature} occurs twice in the row, as in no row that the model was trained on; mend it"
-
-    def too_large(self, feature: str) -> str:
-        """The sentence for a value that the dtype does not hold."""
+    def fault_of(self, code: int, feature: str = "", made_of: str = "features") -> str:
+        """The sentence for what is wrong with a row, or with the value of this feature in it, by a kernel's code."""
+        if code == BIG_NORM:
+            return f"the squares of the row's values add up to more than float64 holds; scale the {made_of}"
+        if code == NOT_FINITE:
+            return f"the value of {feature} is not a finite number; leave it out or give it one"
+        if code == DUPLICATE:
+            offered = f"mend it, or add them up with {option('duplicates', 'sum')}"
+            other = "as in no row that the model was trained on; mend it"
+            return f"{feature} occurs twice in the row{f'; {offered}' if 'duplicates' in self.offers else f', {other}'}"
         recipe = self.recipe
         other = f"use {option('dtype', 'float64')} or " if recipe.single and "dtype" in self.offers else ""
         return f"the value of {feature} lies beyond {recipe.dtype}; {other}scale the feature"
@@ -54,10 +53,8 @@ class ReaderOptions:
 
 class ParseBuffer:
     """Memory for the rows of one piece, which can be used again: fresh memory costs half as much as parsing into it.
-
     n_bytes: of the pieces of text that it is for; arrays, by name: each as large as the largest piece so far took.
-    labels, indptr, lines (int64, the line of each row), ids, values: as in a RowBatch, once there is ``room`` for rows.
-    """
+    labels, indptr, lines (int64, the line of each row), ids, values: as in a RowBatch, once there is ``room``."""
 
     def __init__(self, n_bytes: int = 0):
         self.n_bytes = n_bytes
@@ -94,8 +91,7 @@ class ParseBuffer:
 
 class Reader(Protocol):
     """Turns pieces of text into rows, in one way that a ``ReaderOptions`` chose.  Threads share it: what it keeps is
-    replaced whole, and no row depends on it.  expansion: bytes in memory for a byte of text at most, the text
-    included."""
+    replaced whole, and no row depends on it.  expansion: bytes in memory for a byte of text at most, with the text."""
 
     expansion: int
 
@@ -108,11 +104,9 @@ class Reader(Protocol):
 @runtime_checkable
 class Format(Protocol):
     """An input format of text in which every row lies on a line of its own; lines: what one looks like, for messages.
-
     Its name is the registry's (``formats.FORMATS``), or its location, 'module:attribute'.  settled(requested, head,
     name), where it has settings: all of them (``Recipe.options``), as requested or by the first bytes; looks_at, where
-    these are to be whole lines: (the setting that they decide, how many).
-    """
+    these are to be whole lines: (the setting that they decide, how many)."""
 
     lines: str
 

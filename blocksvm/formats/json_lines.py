@@ -5,7 +5,6 @@ strings, as those of the first lines are; null, or no such key, is no label.  Wh
 """
 
 from collections.abc import Mapping
-from functools import reduce
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ import pyarrow.json
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import EXACT, as_exact
 from blocksvm.formats import table_rows, tables
+from blocksvm.formats.arrow_arrays import POOL, WHOLE, array_of, floats, numbers_of
 from blocksvm.formats.choices import LABEL_TYPE, chosen
 from blocksvm.formats.format import ReaderOptions
 from blocksvm.formats.text.text_source import TextPiece, utf8_lines
@@ -32,15 +32,11 @@ class JsonReader(table_rows.TableReader):
         options = JSON_LINES.chosen_of(reading.recipe.options)
         super().__init__(reading, options, 0, besides=3)  # the lines, and as pyarrow has cut them
         self.texts = options["text"].split(",")
-        fields = dict.fromkeys(self.texts, pa.string()) | {options["label"]: TYPES[options[LABEL_TYPE]]}
-        self.keys = list(fields)
-        tree: dict = {}
-        for key, type_ in fields.items():
-            *outer, last = key.split(".")
-            reduce(lambda node, part: node.setdefault(part, {}), outer, tree)[last] = type_
+        types = dict.fromkeys(self.texts, pa.string()) | {options["label"]: TYPES[options[LABEL_TYPE]]}
+        self.keys, schema = list(types), pa.schema(fields_of(types))
         self.cutting = {
-            "read_options": pa.json.ReadOptions(use_threads=False, block_size=table_rows.WHOLE),
-            "parse_options": pa.json.ParseOptions(explicit_schema=schema_of(tree), unexpected_field_behavior="ignore"),
+            "read_options": pa.json.ReadOptions(use_threads=False, block_size=WHOLE),
+            "parse_options": pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
         }
 
     def taken(self, piece: TextPiece) -> table_rows.TableRows:
@@ -62,10 +58,10 @@ class JsonReader(table_rows.TableReader):
         wrong = [(len(lines), "")]
         for key in self.texts:
             if columns[key].null_count:
-                row = int(np.flatnonzero(table_rows.numbers_of(columns[key].is_null()))[0])
+                row = int(np.flatnonzero(numbers_of(columns[key].is_null()))[0])
                 wrong.append((row, f"the object has no text under the key {key}, which {option('text')} names"))
         if pa.types.is_floating(columns[self.options["label"]].type):
-            labels = table_rows.floats(columns[self.options["label"]])
+            labels = floats(columns[self.options["label"]])
             for row in np.flatnonzero(np.abs(labels) >= EXACT)[:1].tolist():
                 wrong.append((row, as_exact(f"{labels[row]:.0f}", "write labels as strings")))
         n, sentence = min(wrong)
@@ -75,7 +71,7 @@ class JsonReader(table_rows.TableReader):
         if self.reading.keep is not None:  # the objects' own bytes, so that what they hold stays as it is
             buffers = [None, *(pa.py_buffer(array) for array in (np.append(0, ends).astype(np.int64), text[:end]))]
             objects = pa.Array.from_buffers(pa.large_binary(), len(ends), buffers)
-            kept = pa.RecordBatch.from_arrays([objects.take(table_rows.array_of(lines[:n]))], names=["object"])
+            kept = pa.RecordBatch.from_arrays([objects.take(array_of(lines[:n]))], names=["object"])
         about = tables.text_columns(self.keys, self.options, dict(zip(self.keys, batch.schema.types, strict=True)))
         return table_rows.TableRows(about, batch, False, kept, lines, len(ends), fault)
 
@@ -84,7 +80,7 @@ class JsonReader(table_rows.TableReader):
         if not len(text):
             return self._table(np.frombuffer(b"{}\n", np.uint8)).slice(1)
         try:
-            return pa.json.read_json(pa.py_buffer(text), memory_pool=table_rows.POOL, **self.cutting)
+            return pa.json.read_json(pa.py_buffer(text), memory_pool=POOL, **self.cutting)
         except pa.ArrowInvalid:
             return None
 
@@ -122,13 +118,13 @@ class JsonReader(table_rows.TableReader):
         return pa.compute.struct_field(column, inner) if inner else column
 
 
-def schema_of(tree: dict) -> pa.Schema:
-    """The schema of objects whose keys these are, with types, or with objects of such keys."""
-
-    def fields(node: dict) -> list[tuple[str, pa.DataType]]:
-        return [(name, pa.struct(fields(of)) if isinstance(of, dict) else of) for name, of in node.items()]
-
-    return pa.schema(fields(tree))
+def fields_of(types: dict[str, pa.DataType]) -> list[tuple[str, pa.DataType]]:
+    """The fields of objects that have these types under these keys, 'outer.inner' within another object."""
+    inner: dict[str, dict] = {}
+    for key, type_ in types.items():
+        name, dot, rest = key.partition(".")
+        inner.setdefault(name, {})[rest if dot else None] = type_
+    return [(name, of[None] if None in of else pa.struct(fields_of(of))) for name, of in inner.items()]
 
 
 def under(value: Any, key: str) -> Any:

@@ -1,34 +1,29 @@
-"""Matrices that numpy and scipy save: ``npz``, a sparse one (scipy.sparse.save_npz), and ``npy``, a dense one; and rows
-of the matrices of every format.
+"""Matrices that numpy and scipy save: ``npz``, a sparse one (scipy.sparse.save_npz), and ``npy``, a dense one; and how
+matrices of every format become rows.
 
 A feature's id is its column, from 0.  Labels, numbers or strings, are a column of a dense matrix (``label``, from 1),
 an array of that name in the .npz, or lie in a file of their own (``labels_from``).  Neither is read whole: a .npz,
 whose matrix lies by rows, is decompressed as far as its rows are read; a .npy is mapped.
-
-``h5ad``: the matrix X of an AnnData file (of anndata 0.7 and later), the names of its variables, and a column of obs
-(``label``) as labels.  A feature's id is the hash of its name, as of a table's column: files meet by names.
 """
 
-import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
-from math import prod
+from dataclasses import dataclass
 from typing import Any
 
-import h5py
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import exact
-from blocksvm.base.row_batch import runs
+from blocksvm.base.row_batch import Origin, RowBatch, runs
 from blocksvm.files.input import open_input
 from blocksvm.files.paths import location
-from blocksvm.formats.file_reader import ENTRY_BYTES, Features, FileFormat, SparseRows, damage_named, require_fit
-from blocksvm.formats.kernels.name_hashes import hash_of
+from blocksvm.formats.file_reader import ENTRY_BYTES, FileFormat, RowPiece, damage_named, require_fit
+from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
+from blocksvm.formats.kernels.closing import BIG_NORM, BIG_VALUE, NO_ORIGINS, close_rows
+from blocksvm.formats.kernels.numbers import FINE, NOT_FINITE
 from blocksvm.formats.text.text_source import LineLimit
-from blocksvm.store.hdf5_files import has, kind_of_member, member
 
 ROWS_AT_ONCE = 1 << 16  # of which the lengths are in memory
 LONGEST_ITEM = 4096  # bytes of a number or label
@@ -36,9 +31,78 @@ DEFLATED = 1032  # times as long as its compressed bytes is the data at most
 ARRAYS = {"indptr": "iu", "indices": "iu", "data": "biuf"}  # of a matrix by rows, and the kinds of their numbers
 CHECKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # how much these can hold is known
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-SPARED = 48 << 20  # bytes for HDF5's chunks, of the 300 MB that a command may take beside its budget
-SHOWN_COLUMNS = 12  # columns of obs in a sentence
 Take = Callable[[int, int], Any]  # take(first, last): a part of an array, or of labels; the next one follows it
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features with names: ids (d,) int64, rising, none twice; the name of ids[j] is text[first[j]:last[j]]."""
+
+    text: np.ndarray
+    ids: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+
+    def name(self, j: int) -> str:
+        return self.text[self.first[j] : self.last[j]].tobytes().decode()
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """Rows as they were read: lengths (n,) int64 >= 0, ids (nnz,) int64, values (nnz,) float64, labels (n,) float64
+    with nan, or objects with None; features: where they have names, all of them, of which ids are the positions;
+    unlabelled: what is wrong where labels are wanted; ''."""
+
+    lengths: np.ndarray
+    ids: np.ndarray
+    values: np.ndarray
+    labels: np.ndarray
+    features: Features | None = None
+    unlabelled: str = ""
+
+
+class MatrixReader:
+    """Pieces of ``SparseRows``, which are its own, to rows."""
+
+    expansion = EXPANSION
+
+    def __init__(self, reading: ReaderOptions):
+        self.reading = reading
+
+    def parse(self, piece: RowPiece, buffer: ParseBuffer | None = None) -> RowBatch:
+        recipe = self.reading.recipe
+        buffer = buffer or ParseBuffer()
+        rows, fault = piece.payload, None
+        if rows.unlabelled and self.reading.labelled:
+            raise InputError(rows.unlabelled)
+        n = len(rows.lengths)
+        indptr = np.append(0, np.cumsum(rows.lengths, dtype=np.int64))
+        ids, values, features = rows.ids, rows.values, rows.features
+        done, code, entry, largest = close_rows(
+            indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single, NO_ORIGINS
+        )
+        if code != FINE:
+            first = indptr[done]
+            infinite = np.flatnonzero(~np.isfinite(values[first : first + rows.lengths[done]]))
+            if code == BIG_VALUE and len(infinite):
+                code, entry = NOT_FINITE, first + infinite[0]
+            name = ""
+            if code != BIG_NORM:
+                name = f"feature id {ids[entry]}" if features is None else features.name(ids[entry])
+            fault = done, self.reading.fault_of(code, name)
+        nnz, labels = indptr[done], rows.labels[:done]
+        ids = ids[:nnz]
+        names = None
+        if features is not None:
+            if self.reading.named:
+                first = buffer.gathered("first of names", features.first, ids)
+                names = features.text, first, buffer.gathered("last of names", features.last, ids)
+            ids = buffer.gathered("ids", features.ids, ids)
+        origin = Origin(piece.source, piece.fraction, n, np.arange(done))
+        return RowBatch(
+            labels.tolist() if labels.dtype == object else labels, indptr[: done + 1], ids, values[:nnz], origin,
+            names=names, fault=fault, largest=largest,
+        )  # fmt: skip
 
 
 def sliced(array: Any) -> Take:
@@ -143,13 +207,12 @@ def mapped(name: str) -> np.ndarray:
         return np.lib.format.open_memmap(name, mode="r")
 
 
-def checked_labels(array: np.ndarray, where: str) -> np.ndarray | list:
-    """Labels of a file: (n,) float64 of numbers, a list of strings; InputError for what is neither."""
+def checked_labels(array: np.ndarray, where: str) -> np.ndarray:
+    """Labels of a file, (n,): float64, or objects that are strings; InputError for what is neither."""
     if array.dtype.kind in "biuf":
+        cure = "save them as strings, as labels.astype(str) does"
         try:
-            return exact(
-                array.astype(np.float64) + 0.0, array, "save them as strings, as labels.astype(str) does"
-            )  # -0 is 0
+            return exact(array.astype(np.float64) + 0.0, array, cure)  # -0 is 0
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
     if array.dtype.kind in "US":
@@ -158,7 +221,7 @@ def checked_labels(array: np.ndarray, where: str) -> np.ndarray | list:
             "\n".join(labels).encode()
         except (ValueError, SystemError) as error:  # a letter beyond Unicode, or half of one
             raise InputError(f"{where}: a label is no text ({error}); save it again") from error
-        return labels
+        return np.array(labels, object)
     raise InputError(f"{where}: its labels are of the type {array.dtype}; give numbers or strings")
 
 
@@ -183,6 +246,7 @@ def labels_from(options: Mapping, n_rows: int, name: str) -> Take | None:
 class Npz(FileFormat):
     name = "npz"
     lines = "a sparse matrix that scipy.sparse.save_npz wrote"
+    reader = MatrixReader
 
     def pieces(self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None) -> Iterator[tuple]:
         with ExitStack() as stack:
@@ -223,6 +287,7 @@ class Npz(FileFormat):
 class Npy(FileFormat):
     name = "npy"
     lines = "a dense matrix that numpy.save wrote"
+    reader = MatrixReader
 
     def pieces(self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None) -> Iterator[tuple]:
         matrix = mapped(name)
@@ -239,168 +304,4 @@ class Npy(FileFormat):
         yield from with_labels(dense_rows(name, matrix, n_bytes, limit, column), n_rows, labels)
 
 
-class H5ad(FileFormat):
-    name = "h5ad"
-    lines = "an AnnData file"
-
-    def pieces(self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None) -> Iterator[tuple]:
-        import hdf5plugin  # noqa: F401 - the filters that anndata's users choose
-
-        memory = SPARED + 8 * (n_bytes if limit is None else max(n_bytes, limit.n_bytes))
-        with (
-            damage_named(name, f"{name}: is damaged"),
-            h5py.File(name, "r", locking=False, rdcc_nbytes=memory // 8) as file,
-        ):
-            table = AnnData(name, file, memory)
-            labels = None if options.get("label") is None else table.column("obs", options["label"])
-            features, positions = features_of(table.column("var", None)(0, table.shape[1]), name)
-            first, *others = table.arrays
-            if others:
-                takes = [sliced(array) for array in table.arrays]
-                rows = csr_rows(name, table.shape, len(others[1]), takes, n_bytes, limit)
-            else:
-                rows = dense_rows(name, first, n_bytes, limit)
-            for part, done in with_labels(rows, table.shape[0], labels):
-                yield replace(part, ids=positions[part.ids], features=features), done
-
-
-def features_of(names: np.ndarray | list, name: str) -> tuple[Features, np.ndarray]:
-    """The columns of X by their names, and the position of each among them."""
-    if not isinstance(names, list) or None in names:
-        raise InputError(f"{name}: the names of var are no text, or one is missing; give each variable a name")
-    words = [one.encode() for one in names]
-    ends = np.cumsum([len(word) for word in words], dtype=np.int64)
-    begins = np.append(0, ends[:-1])[: len(ends)]
-    ids = np.array([hash_of(word, np.uint64(0)) >> np.uint64(1) for word in words], np.int64)
-    rising = np.argsort(ids, kind="stable")
-    text = np.frombuffer(b"".join(words), np.uint8)
-    features = Features(text, ids[rising], begins[rising], ends[rising])
-    again = np.flatnonzero(np.diff(features.ids) == 0)
-    if len(again):
-        raise InputError(f"{name}: var names {features.name(again[0])} twice; rename one (var_names_make_unique)")
-    positions = np.empty(len(ids), np.int64)
-    positions[rising] = np.arange(len(ids))
-    return features, positions
-
-
-class AnnData:
-    """An open file whose parts are checked before they are read: as much as they claim, in chunks that fit in memory.
-    InputError, ValueError or what h5py raises for what is wrong.
-
-    shape: of X; arrays: X alone, or those of ``ARRAYS``."""
-
-    def __init__(self, name: str, file: h5py.File, memory: int):
-        self.name, self.file, self.memory = name, file, memory
-        there = kind_of_member(file, "X")
-        if there is None:
-            raise InputError(f"{name}: has no X{_elsewhere(file)}")
-        X = member(file, "X", there)
-        kind = "array" if there is h5py.Dataset else _text(X.attrs.get("encoding-type", "a group"))
-        if kind not in ("csr_matrix", "array"):
-            raise InputError(f"{name}: its X is stored as {kind}, which is not read; write adata with X.tocsr()")
-        dense = kind == "array"
-        self.arrays = [X] if dense else [member(X, key) for key in ARRAYS]
-        shape = X.shape if dense else X.attrs["shape"]
-        if len(shape) != 2:
-            raise InputError(f"{name}: its X has {len(shape)} dimensions; give a matrix")
-        self.shape = int(shape[0]), int(shape[1])
-        lengths = [None] if dense else [self.shape[0] + 1, *2 * self.arrays[2].shape]
-        for array, length, kinds in zip(self.arrays, lengths, ["biuf"] if dense else ARRAYS.values(), strict=True):
-            self._check(array, length)
-            if array.dtype.kind not in kinds:
-                raise InputError(f"{name}: its {array.name} is of the type {array.dtype}; give numbers")
-
-    def _check(self, dataset: h5py.Dataset, length: int | None = None) -> h5py.Dataset:
-        """InputError or ValueError unless it has the length, and the file all of it."""
-        if length is not None and dataset.shape != (length,):
-            wrong = f"{self.name}: its {dataset.name} has {dataset.shape[0]} entries for the {length} of X; mend it"
-            raise InputError(wrong)
-        if dataset.chunks is not None:
-            one = prod(dataset.chunks) * dataset.dtype.itemsize
-            if 2 * one > self.memory:
-                cure = f"raise {option('memory')}, or write smaller ones"
-                raise InputError(f"{self.name}: its {dataset.name} is stored in chunks of {one / 1e6:,.0f} MB; {cure}")
-            wanted = prod(-(-n // chunk) for n, chunk in zip(dataset.shape, dataset.chunks, strict=True))
-            whole = dataset.id.get_num_chunks() >= wanted
-        else:
-            whole = dataset.size * dataset.dtype.itemsize <= os.path.getsize(self.name)
-        if not whole:
-            raise ValueError(f"{dataset.name} claims more than the file holds")
-        return dataset
-
-    def column(self, where: str, name: str | None) -> Take:
-        """A column of obs or var by its name, or its index: numbers float64 with nan, or strings with None."""
-        length = self.shape[where == "var"]
-        if kind_of_member(self.file, where) is h5py.Dataset:
-            wrong = f"{self.name}: its {where} is stored as anndata before 0.7 did; write it anew with a later one"
-            raise InputError(wrong)
-        table = member(self.file, where, h5py.Group)
-        index = _text(table.attrs["_index"])
-        wanted = index if name is None else name
-        there = kind_of_member(table, wanted)
-        if there is None or wanted == "__categories":
-            columns = ", ".join([one for one in table if one not in (index, "__categories")][:SHOWN_COLUMNS])
-            raise InputError(f"{self.name}: {where} has no column {wanted}; its columns are {columns}")
-        if there is h5py.Group:
-            column = member(table, wanted, h5py.Group)
-            if has(column, "values") and has(column, "mask"):
-                values = self._plain(member(column, "values"), length)
-                mask = self._check(member(column, "mask"), length)
-                return lambda first, last: _masked(values(first, last), mask[first:last].astype(bool))
-            if not (has(column, "codes") and has(column, "categories")):
-                wrong = f"{self.name}: the column {wanted} of {where} is neither an array, categorical nor nullable"
-                raise InputError(wrong)
-            codes, known = member(column, "codes"), self._categories(column, "categories")
-        else:
-            codes = member(table, wanted)
-            if "categories" not in codes.attrs:
-                return self._plain(codes, length)
-            known = self._categories(member(table, "__categories", h5py.Group), wanted)  # as anndata 0.7 wrote them
-        self._check(codes, length)
-        if codes.dtype.kind not in "iu":
-            raise ValueError(f"{codes.name} holds no codes")
-
-        def taken(first: int, last: int) -> np.ndarray | list:
-            own = np.maximum(codes[first:last].astype(np.int64), -1)
-            if own.size and own.max() >= len(known) - 1:
-                raise ValueError(f"a code lies beyond the categories of {codes.name}")
-            return known[own] if isinstance(known, np.ndarray) else [known[code] for code in own.tolist()]
-
-        return taken
-
-    def _categories(self, group: h5py.Group, name: str) -> np.ndarray | list:
-        """What the codes of a column mean, that of -1, which is none, at the end."""
-        if kind_of_member(group, name) is h5py.Group:  # pandas' strings, none of which is missing here
-            group, name = member(group, name, h5py.Group), "values"
-        dataset = member(group, name)
-        known = self._plain(dataset, len(dataset))(0, len(dataset))
-        return [*known, None] if isinstance(known, list) else np.append(known, np.nan)
-
-    def _plain(self, dataset: h5py.Dataset, length: int) -> Take:
-        self._check(dataset, length)
-        if h5py.check_string_dtype(dataset.dtype) is not None:
-            return lambda first, last: dataset.asstr()[first:last].tolist()
-        if dataset.dtype.kind not in "biuf":
-            raise InputError(f"{self.name}: its {dataset.name} is of the type {dataset.dtype}; give numbers or strings")
-        return lambda first, last: dataset[first:last].astype(np.float64) + 0.0  # -0 is 0
-
-
-def _text(value) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-
-
-def _elsewhere(file: h5py.File) -> str:
-    """The advice where there is no X."""
-    layers = list(member(file, "layers", h5py.Group))[:SHOWN_COLUMNS] if has(file, "layers") else []
-    if layers:
-        return f" (its layers: {', '.join(layers)}); set adata.X to the one that is meant, and write it anew"
-    return " (it has raw); write adata.raw.to_adata()" if has(file, "raw") else "; give it a matrix"
-
-
-def _masked(column: np.ndarray | list, mask: np.ndarray) -> np.ndarray | list:
-    if isinstance(column, list):
-        return [None if gone else word for word, gone in zip(column, mask.tolist(), strict=True)]
-    return np.where(mask, np.nan, column)
-
-
-NPZ, NPY, H5AD = Npz(), Npy(), H5ad()
+NPZ, NPY = Npz(), Npy()

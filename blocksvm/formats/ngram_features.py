@@ -20,8 +20,7 @@ from blocksvm.kernels.text_bytes import SPARE
 from blocksvm.store.recipe import Recipe
 
 LAST_LETTER = 0x32400  # no character from here on is a word's, has a lower case or an accent
-# n-grams a byte of text: a word and what follows it take three; one character and what surrounds it are three n-grams
-# of one character to two bytes
+# n-grams a byte of text: a word and a blank take three; "a", a blank and the next one are three n-grams in two bytes
 OF_A_BYTE = {kernels.WORDS: 1 / 3, kernels.CHARACTERS: 1.0, kernels.WITHIN_WORDS: 1.25}
 
 

@@ -1,9 +1,7 @@
-"""The rows of tables of every form, by what their columns are (tables.py), and Arrow's arrays of what numpy and Python
-have."""
+"""The rows of tables of every form, by what their columns are (tables.py)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,37 +12,24 @@ import pyarrow.compute as compute
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import CodedLabels, RowError
 from blocksvm.base.row_batch import Origin, RowBatch, shown_name
+from blocksvm.formats import arrow_arrays as arrays
+from blocksvm.formats.arrow_arrays import Cells, as_words, cells_of, floats, is_text, strings, value_type, without_nulls
 from blocksvm.formats.choices import added
 from blocksvm.formats.file_reader import damage_named
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels import columns as kernels
+from blocksvm.formats.kernels.closing import BIG_NORM, BIG_VALUE, DUPLICATE
 from blocksvm.formats.kernels.columns import Words
-from blocksvm.formats.kernels.name_hashes import RECENT
-from blocksvm.formats.kernels.numbers import FINE, NOT_FINITE
-from blocksvm.formats.kernels.svmlight import BIG_NORM, DUPLICATE
+from blocksvm.formats.kernels.numbers import FINE
 from blocksvm.formats.ngram_features import NgramFeatures, Rows
-from blocksvm.formats.tables import (
-    NO_QUOTE,
-    Dialect,
-    Role,
-    TableColumns,
-    is_list,
-    is_number,
-    is_text,
-    number_id,
-    strings,
-    value_type,
-)
-from blocksvm.formats.text.row_labels import MISSING, inexact, sentence_of
+from blocksvm.formats.tables import NO_QUOTE, Dialect, Role, TableColumns, number_id
+from blocksvm.formats.text.row_labels import MISSING, require_exact, sentence_of
 from blocksvm.formats.text.text_source import quoted
-from blocksvm.kernels.text_bytes import SPARE
+from blocksvm.kernels.hash_table import RECENT
 
 PLAIN = Dialect(ord(","), NO_QUOTE)  # of strings that are numbers
-TOO_LONG = "the squares of the row's values add up to more than float64 holds; scale the columns"
-WHOLE = 1 << 30  # bytes of a block of text, above those of a piece
 BLANKS = b" \t\r"
 NO_ENTRIES = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)  # as of ``list_entries``
-POOL = pa.system_memory_pool()  # the others keep some 30 MB of what was given back
 
 
 class TableRows(NamedTuple):
@@ -70,6 +55,7 @@ class TableReader:
         self.reading, self.options, self.dialect = reading, options, dialect
         self.ngrams = None if options.get("text") is None else NgramFeatures(reading.recipe, reading.named)
         self.expansion = expansion if self.ngrams is None else besides + self.ngrams.expansion
+        self.curable = bool(reading.offers) and "categorical" in options  # by naming columns of categories
 
     def taken(self, piece) -> TableRows:
         """The rows of a piece, as they were read."""
@@ -78,7 +64,7 @@ class TableReader:
     def parse(self, piece, buffer: ParseBuffer | None = None) -> RowBatch:
         rows = self.taken(piece)
         columns, batch, kept, fault, open_quote = rows.columns, rows.batch, rows.kept, rows.fault, rows.open_quote
-        buffer = ParseBuffer() if buffer is None else buffer
+        buffer = buffer or ParseBuffer()
         lines = np.arange(len(batch)) if rows.lines is None else rows.lines
         with damage_named(shown_name(piece.source.name)):
             while True:
@@ -102,12 +88,10 @@ class TableReader:
         label, words = columns.label, columns.words
         if label is None or pa.types.is_null(batch.column(label).type):
             return [None] * len(batch) if words else np.full(len(batch), np.nan)
-        column, cure = batch.column(label), ""
-        if self.reading.offers and "categorical" in self.options:
-            cure = words_by(self.options)
-        if is_list(column.type):
+        column, cure = batch.column(label), words_by(self.options) if self.curable else ""
+        if arrays.is_list(column.type):
             return [None if labels is None else tuple(labels) for labels in column.to_pylist()]
-        if is_number(column.type) and not words:
+        if arrays.is_number(column.type) and not words:
             numbers = floats(column).astype(np.float64) + 0.0  # -0 is 0
         elif pa.types.is_binary(column.type) and not words:
             dialect = self.dialect._replace(comma=False)
@@ -127,9 +111,7 @@ class TableReader:
                 return token.decode() if token and (named or token.lower() not in MISSING) else None
 
             return coded_labels(column, word)
-        merged = inexact(numbers, lambda row: self._token(column, row), cure)
-        if merged is not None:
-            raise RowError(*merged)
+        require_exact(numbers, lambda row: self._token(column, row), cure)
         return numbers
 
     def _rows(self, columns: TableColumns, batch: pa.RecordBatch, lines: np.ndarray, buffer: ParseBuffer) -> tuple:
@@ -140,12 +122,13 @@ class TableReader:
         numbers, named = self._numbers(columns, batch, buffer), self.reading.named
         rows, missing = self._made(columns, batch, numbers, buffer, named)
         if rows.code != FINE:
-            row, sentence = len(rows.indptr) - 1, TOO_LONG
-            if rows.code != BIG_NORM:
-                own = np.ascontiguousarray(numbers[:, row : row + 1])
-                name = self._made(columns, batch.slice(row, 1), own, ParseBuffer(), True)[0].name
-                sentence = self._sentence(rows.code, name, text=not columns.types)
-            raise RowError(row, sentence)
+            row, code = len(rows.indptr) - 1, rows.code
+            own = np.ascontiguousarray(numbers[:, row : row + 1])
+            name = self._made(columns, batch.slice(row, 1), own, ParseBuffer(), True)[0].name
+            if columns.types or code in (BIG_NORM, DUPLICATE):
+                raise RowError(row, self.reading.fault_of(code, name, "columns"))
+            # in text a large number may be a category
+            raise RowError(row, self.reading.fault_of(BIG_VALUE, f"column {name}") + self._category(name))
         notes = {}
         for j, (n, row) in zip(columns.categories, missing.tolist(), strict=True):
             if n and self.reading.offers:
@@ -205,19 +188,9 @@ class TableReader:
         value = column[row].as_py()
         return token_in(value, self.dialect.quote) if isinstance(value, bytes) else str(value).encode()
 
-    def _sentence(self, code: int, name: str, text: bool) -> str:
-        """What is wrong with the value of a feature; text: it was in text, where a large number may be a category."""
-        if code == DUPLICATE:
-            return self.reading.twice(name)
-        if code == NOT_FINITE and not text:
-            return f"the value of {name} is not a finite number; leave it out or give it one"
-        return self.reading.too_large(f"column {name}") + self._category(name) if text else self.reading.too_large(name)
-
     def _category(self, name: str) -> str:
-        """The cure for a cell that does not fit its column, where the caller can choose."""
-        if not (self.reading.offers and "categorical" in self.options):
-            return ""
-        return f", or name the column by {added('categorical', self.options, name)}"
+        """The cure for a cell that does not fit its column, where there is one."""
+        return f", or name the column by {added('categorical', self.options, name)}" if self.curable else ""
 
 
 def words_by(options: Mapping) -> str:
@@ -300,18 +273,7 @@ class RowMaker:
         return Rows(indptr[: rows + 1], ids[:nnz], values[:nnz], names, largest, code, name)
 
 
-class Cells(NamedTuple):
-    """Cells of k columns of n rows: that of row r in column j is ``text[ends[j n + r]:ends[j n + r + 1]]``."""
-
-    text: np.ndarray
-    ends: np.ndarray
-    k: int
-    n: int
-
-
-def numbers_in(
-    cells: Cells, dialect: Dialect, logarithms: np.ndarray, values: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def numbers_in(cells: Cells, dialect: Dialect, logarithms: np.ndarray, values: np.ndarray | None = None) -> tuple:
     """(numbers (k, n) of the cells, what ``cell_numbers`` says of them)"""
     k, n = cells.k, cells.n
     values = np.empty((k, n)) if values is None else values
@@ -331,7 +293,7 @@ def coded_labels(column: pa.Array, label_of: Callable[[Any], Any]) -> CodedLabel
     """The labels that a column (n,) of strings or bytes has; label_of(value): that of one of its values.  RowError
     where it raises InputError, for the first row of that value."""
     column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    values, codes = column.dictionary.to_pylist(), indices_of(column)
+    values, codes = column.dictionary.to_pylist(), arrays.indices_of(column)
     labels = []
     for code, value in enumerate(values):
         try:
@@ -345,26 +307,14 @@ def coded_labels(column: pa.Array, label_of: Callable[[Any], Any]) -> CodedLabel
 def coded(maker: RowMaker, column, j: int) -> np.ndarray:
     """The numbers of the words (n,) of a column, -1 where there is none."""
     if pa.types.is_dictionary(column.type) and len(column.dictionary) <= len(column):
-        return np.append(coded(maker, column.dictionary, j), np.int32(-1))[indices_of(column)]
+        return np.append(coded(maker, column.dictionary, j), np.int32(-1))[arrays.indices_of(column)]
     return maker.codes_of(cells_of([as_words(column)], len(column)), [j])[0][0]
-
-
-def indices_of(column: pa.DictionaryArray) -> np.ndarray:
-    """Positions (n,) in a column's dictionary, its length where there is none."""
-    return numbers_of(without_nulls(column.indices.cast(pa.int64(), safe=False), len(column.dictionary)))
-
-
-def as_words(column) -> pa.Array:
-    """A column of words or whole numbers as strings without nulls."""
-    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    column = column if pa.types.is_string(column.type) else column.cast(pa.large_string())
-    return without_nulls(column, b"")
 
 
 def list_entries(maker: RowMaker, column, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(rows, numbers of words, values) of the items of a column of lists or maps."""
     role = maker.columns.roles[j]
-    rows, items = items_of(column)
+    rows, items = arrays.items_of(column)
     if role == Role.MAP:
         keys, values = items
         return rows, coded(maker, keys, j), floats(values).astype(np.float64)
@@ -374,44 +324,6 @@ def list_entries(maker: RowMaker, column, j: int) -> tuple[np.ndarray, np.ndarra
     values = floats(items).astype(np.float64)
     first = maker.codes_of_names([f"{maker.columns.names[j]}[{k}]" for k in range(int(lengths.max(initial=0)))])
     return rows, first + np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths), values
-
-
-def items_of(column) -> tuple:
-    """(row of each item, items, of a map (keys, values)) of a column of lists or maps."""
-    n = len(column)
-    if pa.types.is_map(column.type):
-        ends = numbers_of(column.offsets)
-        first, last = int(ends[0]), int(ends[-1])
-        rows = np.repeat(np.arange(n), np.diff(ends))
-        keys, values = column.keys.slice(first, last - first), column.items.slice(first, last - first)
-        if column.null_count:  # what is null may have items
-            known = array_of(numbers_of(column.is_valid())[rows]).cast(pa.bool_())
-            rows, keys, values = rows[numbers_of(known) > 0], keys.filter(known), values.filter(known)
-        return rows, (keys, values)
-    lengths = numbers_of(without_nulls(compute.list_value_length(column), 0)).astype(np.int64)
-    return np.repeat(np.arange(n), lengths), column.flatten()
-
-
-def floats(column) -> np.ndarray:
-    """A column of numbers as an array (n,), nan where there is none."""
-    if not pa.types.is_integer(column.type) and not pa.types.is_floating(column.type):
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        if pa.types.is_decimal(column.type):  # whose own cast is not the nearest float64
-            column = column.cast(pa.string())
-        column = column.cast(pa.float64())
-    if column.null_count:
-        column = without_nulls(column.cast(pa.float64(), safe=False), math.nan)
-    return numbers_of(column)
-
-
-def tokens_at(text: np.ndarray, spans: np.ndarray) -> pa.Array:
-    """The column (n,) of bytes ``text[spans[r, 0]:spans[r, 1]]``, each of which begins after the one before."""
-    if not len(spans):
-        return pa.nulls(0, pa.large_binary())
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(spans)), pa.py_buffer(text)]
-    tokens_and_gaps = pa.Array.from_buffers(pa.large_binary(), 2 * len(spans) - 1, buffers)
-    return tokens_and_gaps.take(array_of(np.arange(0, len(tokens_and_gaps), 2)))
 
 
 def rows_of_texts(ngrams: NgramFeatures, columns: list, n: int, buffer: ParseBuffer) -> Rows:
@@ -428,19 +340,6 @@ def rows_of_texts(ngrams: NgramFeatures, columns: list, n: int, buffer: ParseBuf
     return ngrams.rows(cells.text, spans, indptr, ids, values)
 
 
-def cells_of(arrays: list, n: int) -> Cells:
-    """The cells of columns of text (n,), all of one type, without nulls."""
-    type_ = arrays[0].type if arrays else pa.binary()
-    # not of a list, for which Arrow imports pandas
-    ends = pa.py_buffer(np.array([0, SPARE], np.int32))
-    around = pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(bytes(SPARE))]).cast(type_)
-    joined = pa.concat_arrays([around, *arrays, around])
-    _, ends, text = joined.buffers()
-    large = pa.types.is_large_string(type_) or pa.types.is_large_binary(type_)
-    ends = np.frombuffer(ends, np.int64 if large else np.int32, len(joined) + 1)
-    return Cells(np.frombuffer(text, np.uint8), ends[1:-1].astype(np.int64), len(arrays), n)
-
-
 def table_of_texts(texts: Sequence[str], labels: Sequence | None = None) -> pa.Table:
     """A table of texts in memory, with their labels where there are some; InputError for what is no text."""
     wrong = next((k for k, text in enumerate(texts) if not isinstance(text, str)), None)
@@ -455,22 +354,3 @@ def table_of_texts(texts: Sequence[str], labels: Sequence | None = None) -> pa.T
         except pa.ArrowException as error:
             raise InputError(f"labels are all numbers, all strings, or all lists of strings ({error})") from None
     return pa.table(columns)
-
-
-def numbers_of(column: pa.Array) -> np.ndarray:
-    """A column of numbers or booleans (n,) without nulls, which shares its memory (Arrow's own way imports pandas)."""
-    return np.from_dlpack(column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column)
-
-
-def without_nulls(column: pa.Array, value: float | bytes) -> pa.Array:
-    """A column with a value in the place of nulls."""
-    if not column.null_count:
-        return column
-    values = strings([value]) if isinstance(value, bytes) else array_of(np.full(1, value))
-    return column.fill_null(values.cast(column.type)[0])
-
-
-def array_of(numbers: np.ndarray) -> pa.Array:
-    """An array of the same numbers, whose memory it shares, none of them missing."""
-    numbers = np.ascontiguousarray(numbers)
-    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, pa.py_buffer(numbers)])

@@ -16,7 +16,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from fnmatch import fnmatchcase
@@ -29,9 +29,10 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from blocksvm.base.errors import InputError, nearest, option
-from blocksvm.formats.choices import COLUMNS, DELIMITERS, KEEP, KINDS, WORDS, added
-from blocksvm.formats.kernels.name_hashes import hash_of
+from blocksvm.formats.arrow_arrays import is_list, is_number, is_text, is_word, value_type
+from blocksvm.formats.choices import KEEP, KINDS, WORDS, added
 from blocksvm.formats.text.text_source import LONE_RETURNS, NOT_UTF8
+from blocksvm.kernels.hash_table import hash_of
 
 
 class Role(IntEnum):
@@ -41,15 +42,13 @@ class Role(IntEnum):
     LEFT_OUT, LABEL, NUMBER, LOGARITHM, WORD, VECTOR, BAG, MAP, TEXT = range(9)
 
 
-# in the recipe (KINDS): the names of the columns that are 'numeric', 'categorical' and 'lists', those that are
-# 'mixed', and those with a value of its 'own' in nearly each row
-OWN_ROWS, OWN_SHARE = 20, 0.95  # so many first rows, and different ones among their values, make such a column
+OWN_ROWS, OWN_SHARE = 20, 0.95  # so many first rows, and different ones among their values, make a column one of 'own'
 SAMPLED_ROWS = 2_000  # rows
 SHOWN, FEW = 12, 5  # columns that a sentence names
 LONGEST_SHOWN = 40  # characters of the name of one
-NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 COMMA_NUMBER = re.compile(rb"[-+]?\d+,\d+")
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+# in the recipe (KINDS): the names of the columns of each of these kinds, of those that are 'mixed', and of those with a
+# value of its 'own' in nearly each row
 KIND_WORDS = {"numeric": "numbers", "categorical": "categories", "lists": "lists or maps"}
 INDEX = re.compile(r"__index_level_\d+__")  # of pandas, whose csv gives it no name
 NO_QUOTE = -1
@@ -84,22 +83,21 @@ class Dialect(NamedTuple):
 
 @dataclass
 class TableColumns:
-    """The columns of one file: names and roles (m,) of all; decided (m,): whether an option or the rows before say what
-    it is; types: of Parquet and Arrow, none of cells of text; notes: what was left out, as ``RowBatch.notes``; words:
-    whether labels are words, None where nothing says it; texts: the columns of texts, in the order that was asked for;
+    """The columns of one file: names and roles (m,) of all; types: of Parquet and Arrow, none of cells of text; notes:
+    what was left out, as ``RowBatch.notes``; words: whether labels are words, None where nothing says it; decided: of
+    which an option or the rows before say what they are; texts: the columns of texts, in the order that was asked for;
     kept: those that are wanted beside the rows; calendar: what ``calendar_columns`` has made of dates.
 
     As kernels take them: numbers, words, lists: positions of the columns of these roles, label: that of the labels;
     order: as of ``columns_to_rows``; ids (k,) of the numbers' features; seeds: column -> the hash that its words' go on
-    from; prefixes: the bytes 'column=' of all, and spans: column -> where its own lie.
-    """
+    from; prefixes: the bytes 'column=' of all, and spans: column -> where its own lie."""
 
     names: list[str]
     roles: np.ndarray
-    decided: np.ndarray
     types: Mapping = field(default_factory=dict)
     notes: Mapping = field(default_factory=dict)
     words: bool | None = None
+    decided: Set[str] = frozenset()
     texts: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     calendar: Mapping = field(default_factory=dict)
@@ -178,43 +176,13 @@ def some_of(names: list[str]) -> str:
     return f"{', '.join(map(short, names[:SHOWN]))}{', ...' if len(names) > SHOWN else ''}"
 
 
-def has_header(names: list[str], options: Mapping) -> bool:
-    """Whether a first line of these cells has the columns' names, where nobody says; InputError where it is unclear."""
-    label = options["label"]
-    numbers = [name for name in names if NUMBER.fullmatch(name)]
-    if not label.isdecimal() or not numbers:
-        return True  # a label that it lacks is said elsewhere
-    if label not in names or len(set(names)) < len(names):  # which names are not
-        return False
-    if names in ([str(k) for k in range(len(names))], [str(k + 1) for k in range(len(names))]):
-        return True
-    raise InputError(
-        f"it is unclear whether the first line, in which a cell is {label}, has the columns' names; say "
-        f"{option('header', 'yes')} or {option('header', 'no')}"
-    )
-
-
-def names_of_text(cells: list[str], options: Mapping, labelled: bool) -> list[str]:
-    """The names of the columns of a file of text in whose first line these cells stand."""
-    if options["header"] != "no":
-        return cells
-    n, before = len(cells), options[COLUMNS]
-    shorter = not labelled and n + 1 == before
-    if options.get(KINDS) is not None and before is not None and n != before and not shorter:
-        raise InputError(f"the line has {n:,} cells, but the rows before, which have no header either, {before:,}")
-    return [str(k + 1) for k in range(n + shorter) if not (shorter and str(k + 1) == options["label"])]
-
-
 def columns_of(names: list[str], types: Mapping, options: Mapping, labelled: bool, hint: str = "") -> TableColumns:
     """The columns of a table; types: of Parquet and Arrow by name, none of text; hint: what else a table without the
     labels' column may be.  InputError where one is not there, or is not as it was in the rows before."""
     label, kinds, kept = options["label"], options.get(KINDS), named_by(options.get(KEEP), names, "keep")
     if labelled and label not in names:
-        meant = nearest(label, names)
-        raise InputError(
-            f"no column is called {label}; name that of the labels by {option('label')}{hint}; {all_columns(names)}"
-            f"{f'; did you mean {meant}?' if meant else ''}"
-        )
+        listed = all_columns(names) + (f"; did you mean {meant}?" if (meant := nearest(label, names)) else "")
+        raise InputError(f"no column is called {label}; name that of the labels by {option('label')}{hint}; {listed}")
     again = next((name for name, n in Counter(names).items() if n > 1 and name), None)
     if again is not None:
         raise InputError(f"the column {again} is there twice; rename one")
@@ -258,10 +226,8 @@ def columns_of(names: list[str], types: Mapping, options: Mapping, labelled: boo
     if kinds is not None:
         known, now = columns_before(options), set(names)
         if not labelled and known and now.isdisjoint(known):
-            raise InputError(
-                f"the table has none of the columns that the model was trained on ({some_of(known)}); "
-                f"{all_columns(names)}; are its separators others?"
-            )
+            wrong = f"the table has none of the columns that the model was trained on ({some_of(known)})"
+            raise InputError(f"{wrong}; {all_columns(names)}; are its separators others?")
         if missing := [name for name in known if name not in now]:
             what = "columns that the rows before had and the table lacks, taken as empty"
             notes[what] = len(missing), 0, some_of(missing)
@@ -276,16 +242,13 @@ def columns_of(names: list[str], types: Mapping, options: Mapping, labelled: boo
     }
     refused = [name for name, role in roles.items() if role is None]
     if labelled and refused:
-        one, shown = len(refused) == 1, ", ".join(f"{name} of the type {types[name]}" for name in refused)
-        raise InputError(
-            f"the column{'' if one else 's'} {shown} make{'s' if one else ''} no features; leave "
-            f"{'it' if one else 'them'} out by {added('ignore', options, *refused)}"
-        )
+        shown, cure = (f"{name} of the type {types[name]}" for name in refused), added("ignore", options, *refused)
+        what, make, them = ("column", "makes", "it") if len(refused) == 1 else ("columns", "make", "them")
+        raise InputError(f"the {what} {', '.join(shown)} {make} no features; leave {them} out by {cure}")
     if labelled and not roles:
         raise InputError(f"no column is left to make features of; {all_columns(names)}")
     every = np.array([Role.LABEL if name == label else roles.get(name) or Role.LEFT_OUT for name in names])
-    known_ones = np.array([name in decided for name in names], bool)
-    return TableColumns(names, every, known_ones, types, notes, words, kept=own, calendar=calendar)
+    return TableColumns(names, every, types, notes, words, decided=decided, kept=own, calendar=calendar)
 
 
 def text_columns(names: list[str], options: Mapping, types: Mapping = {}) -> TableColumns:
@@ -300,7 +263,7 @@ def text_columns(names: list[str], options: Mapping, types: Mapping = {}) -> Tab
             raise InputError(wrong)
     check_label(label, types.get(label), words)
     roles = [Role.LABEL if name == label else Role.TEXT if name in texts else Role.LEFT_OUT for name in names]
-    return TableColumns(names, np.array(roles), np.ones(len(names), bool), types, words=words, texts=texts)
+    return TableColumns(names, np.array(roles), types, words=words, texts=texts)
 
 
 def check_label(label: str, type_, words: bool | None) -> None:
@@ -314,14 +277,6 @@ def check_label(label: str, type_, words: bool | None) -> None:
 
 
 # what is made of a date or time, by the ending of its column's name: categories, and years since 2000 as a number
-def strings(values: list[bytes | None]) -> pa.Array:
-    """An array of strings of their bytes (Arrow's own way from lists imports pandas)."""
-    ends = np.cumsum([0, *(len(value or b"") for value in values)], dtype=np.int64)
-    known = np.packbits([value is not None for value in values], bitorder="little")
-    buffers = [pa.py_buffer(array) for array in (known, ends, b"".join(value or b"" for value in values))]
-    return pa.Array.from_buffers(pa.large_string(), len(values), buffers)
-
-
 CALENDAR = {
     "years": lambda column: compute.divide(compute.subtract(days(column), 10_957.0), 365.25),
     "month": compute.month,
@@ -345,36 +300,6 @@ def calendar_columns(types: Mapping, label: str, options: Mapping) -> dict[str, 
         for part in CALENDAR
         if part != "hour" or pa.types.is_timestamp(type_)
     }
-
-
-def with_calendar(batch: pa.RecordBatch, columns: TableColumns) -> pa.RecordBatch:
-    """A batch with what is made of its dates."""
-    for name, (of, part) in columns.calendar.items():
-        values = CALENDAR[part](batch.column(of))
-        batch = batch.append_column(name, values if part == "years" else values.cast(pa.string()))
-    return batch
-
-
-def is_text(type_) -> bool:
-    return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
-
-
-def is_list(type_) -> bool:
-    return pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_)
-
-
-def is_number(type_) -> bool:
-    t = pa.types
-    return t.is_integer(type_) or t.is_floating(type_) or t.is_boolean(type_) or t.is_decimal(type_)
-
-
-def value_type(type_) -> pa.DataType:
-    return type_.value_type if pa.types.is_dictionary(type_) else type_
-
-
-def is_word(type_) -> bool:
-    """Whether values are words, or whole numbers, which are written in one way."""
-    return is_text(value_type(type_)) or pa.types.is_integer(value_type(type_))
 
 
 def kind_of(type_) -> str:
@@ -414,15 +339,13 @@ def require_kind(name: str, type_, before: str | None, category: bool) -> None:
         return
     now = kind_of(type_)
     if before is not None and now not in (before, "nothing") and not (before == "categorical" and is_word(type_)):
-        raise InputError(
-            f"the column {name} is of the type {type_}, and had {KIND_WORDS[before]} in the rows before; write it as "
-            "those have it"
-        )
+        wrong = f"the column {name} is of the type {type_}, and had {KIND_WORDS[before]} in the rows before"
+        raise InputError(f"{wrong}; write it as those have it")
     if category and now == "numeric" and not pa.types.is_integer(type_):
-        raise InputError(
-            f"the column {name} of the type {type_} makes no categories, as its values may be written in several "
-            f"ways; write words, or do not name it by {option('categorical')}"
+        wrong = (
+            f"the column {name} of the type {type_} makes no categories, as its values may be written in several ways"
         )
+        raise InputError(f"{wrong}; write words, or do not name it by {option('categorical')}")
 
 
 def kinds_of_types(columns: TableColumns) -> dict:
@@ -433,21 +356,6 @@ def kinds_of_types(columns: TableColumns) -> dict:
             kind = {Role.WORD: "categorical", Role.NUMBER: "numeric"}.get(role) or kind_of(columns.types[name])
             kinds[kind].append(name)
     return kinds
-
-
-def hint_of(cells: list[str], options: Mapping) -> str:
-    """Another meaning of the file, as a hint where the labels' column is missing."""
-    if options["header"] == "no":
-        return ""
-    if len(cells) == 1:
-        counts = {other: cells[0].count(other) for other in SEPARATORS}
-        other = max(counts, key=counts.__getitem__)
-        if counts[other]:
-            word = next(word for word, mark in DELIMITERS.items() if mark == other)
-            return f", or its cells stand between {SEPARATORS[other]} ({option('delimiter', word)})"
-    hint = f", or the file has no header ({option('header', 'no')})"
-    documents = len(cells) == 2 and " " in cells[1]
-    return f"{hint}, or these are documents ({option('format', 'documents')})" if documents else hint
 
 
 def own_values(counts: Mapping[str, tuple[int, int]]) -> dict:

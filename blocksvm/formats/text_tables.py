@@ -14,29 +14,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from blocksvm.base.errors import InputError
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.formats import table_rows, tables
+from blocksvm.formats.arrow_arrays import POOL, WHOLE, cells_of
 from blocksvm.formats.choices import COLUMNS, DELIMITERS, KEEP, KINDS, WORDS, chosen
 from blocksvm.formats.format import ReaderOptions, lines_open
+from blocksvm.formats.tables import NO_QUOTE, Dialect, Role, TableColumns
 from blocksvm.formats.text.row_labels import MISSING, are_words
 from blocksvm.formats.text.text_source import LONE_RETURNS, MOST_OPEN, TextPiece, last_newline, quoted, utf8_lines
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN
+
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 class Cutter:
     """Cuts lines of text into columns of cells, as pyarrow does; a regular expression says what a row is where there is
     another number of rows than of lines.  whose: what says how many cells a line has, for a sentence."""
 
-    def __init__(self, columns: tables.TableColumns, dialect: tables.Dialect, whose: str):
+    def __init__(self, columns: TableColumns, dialect: Dialect, whose: str):
         self.columns, self.dialect, self.whose = columns, dialect, whose
-        names, self.quoting = columns.names, dialect.quote != tables.NO_QUOTE
+        names, self.quoting = columns.names, dialect.quote != NO_QUOTE
         wanted = {*(columns.read() or names[:1])}
         self.wanted = [j for j, name in enumerate(names) if name in wanted]
         keys = [str(j) for j in range(len(names))]  # names of the columns, of which some may be empty
         included = [keys[j] for j in self.wanted]
         self.cutting = {
-            "read_options": pa.csv.ReadOptions(use_threads=False, block_size=table_rows.WHOLE, column_names=keys),
+            "read_options": pa.csv.ReadOptions(use_threads=False, block_size=WHOLE, column_names=keys),
             "parse_options": pa.csv.ParseOptions(
                 delimiter=chr(dialect.delimiter), quote_char=chr(dialect.quote) if self.quoting else False,
                 newlines_in_values=bool(columns.texts),
@@ -60,7 +65,8 @@ class Cutter:
         last = text[last_newline(text, len(text) - 1) + 1 :]
         open_ended = np.count_nonzero(last == self.dialect.quote) % 2  # the last line may end within quotes
         n_lines = np.count_nonzero(text == NEWLINE)
-        if batch is not None and len(batch) == n_lines and not open_ended and not lone_returns(text):
+        lone_returns = (text[np.flatnonzero(text == RETURN) + 1] != NEWLINE).any()
+        if batch is not None and len(batch) == n_lines and not open_ended and not lone_returns:
             return batch, None, None
         data = text.tobytes()
         begins, stop = self.rows_of(data, 0)
@@ -94,10 +100,10 @@ class Cutter:
                 begin += 1
                 continue
             if data[begin] == RETURN and data[begin + 1] != NEWLINE:
-                return line, LONE_RETURNS, tables.NO_QUOTE
+                return line, LONE_RETURNS, NO_QUOTE
             few = f"the line has {n} cells, {self.whose} {len(names)}"
             many = f"the line has more cells than {self.whose} {len(names)}"
-            return line, few if n < len(names) else many, tables.NO_QUOTE
+            return line, few if n < len(names) else many, NO_QUOTE
 
     def first_rows(self, head: bytes, begin: int) -> tuple[pa.RecordBatch, np.ndarray]:
         """(the rows of the first lines, from the byte ``begin`` on, bad ones left out; the line of each)"""
@@ -128,17 +134,11 @@ class Cutter:
         arrays = [pa.nulls(0, pa.binary())] * len(self.wanted)
         if len(text):
             try:
-                batches = pa.csv.read_csv(pa.py_buffer(text), memory_pool=table_rows.POOL, **self.cutting).to_batches()
+                batches = pa.csv.read_csv(pa.py_buffer(text), memory_pool=POOL, **self.cutting).to_batches()
             except pa.ArrowInvalid:
                 return None
             arrays = batches[0].columns if batches else arrays
         return pa.RecordBatch.from_arrays(arrays, names=[self.columns.names[j] for j in self.wanted])
-
-
-def lone_returns(text: np.ndarray) -> bool:
-    """Whether there are carriage returns that no newline follows."""
-    returns = np.flatnonzero(text == RETURN)
-    return bool(len(returns)) and not (text[np.minimum(returns + 1, len(text) - 1)] == NEWLINE).all()
 
 
 class TextReader(table_rows.TableReader):
@@ -178,14 +178,52 @@ class TextReader(table_rows.TableReader):
         return table_rows.TableRows(columns, batch, piece.begins, kept, lines, n_lines, fault, open_quote)
 
 
-def decided_kinds(
-    columns: tables.TableColumns, batch: pa.RecordBatch, lines: np.ndarray, dialect: tables.Dialect
-) -> dict:
+def has_header(names: list[str], options: Mapping) -> bool:
+    """Whether a first line of these cells has the columns' names, where nobody says; InputError where it is unclear."""
+    label = options["label"]
+    numbers = [name for name in names if NUMBER.fullmatch(name)]
+    if not label.isdecimal() or not numbers:
+        return True  # a label that it lacks is said elsewhere
+    if label not in names or len(set(names)) < len(names):  # which names are not
+        return False
+    if names in ([str(k) for k in range(len(names))], [str(k + 1) for k in range(len(names))]):
+        return True
+    wrong = f"it is unclear whether the first line, in which a cell is {label}, has the columns' names"
+    raise InputError(f"{wrong}; say {option('header', 'yes')} or {option('header', 'no')}")
+
+
+def names_of_text(cells: list[str], options: Mapping, labelled: bool) -> list[str]:
+    """The names of the columns of a file of text in whose first line these cells stand."""
+    if options["header"] != "no":
+        return cells
+    n, before = len(cells), options[COLUMNS]
+    shorter = not labelled and n + 1 == before
+    if options.get(KINDS) is not None and before is not None and n != before and not shorter:
+        raise InputError(f"the line has {n:,} cells, but the rows before, which have no header either, {before:,}")
+    return [str(k + 1) for k in range(n + shorter) if not (shorter and str(k + 1) == options["label"])]
+
+
+def hint_of(cells: list[str], options: Mapping) -> str:
+    """Another meaning of the file, as a hint where the labels' column is missing."""
+    if options["header"] == "no":
+        return ""
+    if len(cells) == 1:
+        counts = {other: cells[0].count(other) for other in SEPARATORS}
+        other = max(counts, key=counts.__getitem__)
+        if counts[other]:
+            word = next(word for word, mark in DELIMITERS.items() if mark == other)
+            return f", or its cells stand between {SEPARATORS[other]} ({option('delimiter', word)})"
+    hint = f", or the file has no header ({option('header', 'no')})"
+    documents = len(cells) == 2 and " " in cells[1]
+    return f"{hint}, or these are documents ({option('format', 'documents')})" if documents else hint
+
+
+def decided_kinds(columns: TableColumns, batch: pa.RecordBatch, lines: np.ndarray, dialect: Dialect) -> dict:
     """The kinds of the columns by the first rows, as the recipe keeps them; a column without a cell has numbers."""
     kinds: dict = {"numeric": [], "categorical": [], "mixed": {}}
-    undecided = [j for j in columns.numbers if not columns.decided[j]]
+    undecided = [j for j in columns.numbers if columns.names[j] not in columns.decided]
     cells = [batch.column(columns.names[j]) for j in undecided]
-    _, looks = table_rows.numbers_in(table_rows.cells_of(cells, len(batch)), dialect, np.zeros(len(cells), bool))
+    _, looks = table_rows.numbers_in(cells_of(cells, len(batch)), dialect, np.zeros(len(cells), bool))
     found = {j: (column, *look) for j, column, look in zip(undecided, cells, looks.tolist(), strict=True)}
     counts = {}
     for j in sorted(columns.numbers + columns.categories):
@@ -207,18 +245,18 @@ class Table:
 
     def __init__(self, name: str, delimiter: str, quotes: bool = True):
         self.name, self.delimiter, self.quotes = name, delimiter, quotes
-        self.lines = f"cells between {tables.SEPARATORS[delimiter]}, the first with the columns' names"
+        self.lines = f"cells between {SEPARATORS[delimiter]}, the first with the columns' names"
 
     def chosen_of(self, options: Mapping) -> dict:
         kinds = {KINDS: None} if KINDS in options else {}
         return chosen(self.name, options, {WORDS: False, COLUMNS: None} | kinds)
 
-    def dialect(self, options: Mapping) -> tables.Dialect:
+    def dialect(self, options: Mapping) -> Dialect:
         """The delimiter and the quote of lines."""
         delimiter_name, quote = options.get("delimiter"), options.get("quote", '"')
         delimiter = DELIMITERS.get(delimiter_name, delimiter_name) or self.delimiter
         quotes = self.quotes and quote != "none"
-        return tables.Dialect(ord(delimiter), ord(quote) if quotes else tables.NO_QUOTE, options.get("decimal") == ",")
+        return Dialect(ord(delimiter), ord(quote) if quotes else NO_QUOTE, options.get("decimal") == ",")
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and, unless these are known, what the first rows decide: the kinds of columns and of labels,
@@ -230,7 +268,7 @@ class Table:
         try:
             known = WORDS in requested or not head
             if options["header"] == "auto":
-                headed = known or tables.has_header(dialect.cells(first_line), options)
+                headed = known or has_header(dialect.cells(first_line), options)
                 options["header"] = "yes" if headed else "no"
             if known:
                 return options
@@ -259,9 +297,9 @@ class Table:
         columns = self.columns(dialect.cells(first_line), options, labelled)
         return Cutter(columns, dialect, "the header" if options["header"] != "no" else "the first line")
 
-    def columns(self, cells: list[str], options: Mapping, labelled: bool) -> tables.TableColumns:
-        names = tables.names_of_text(cells, options, labelled)
-        return tables.columns_of(names, {}, options, labelled, tables.hint_of(cells, options))
+    def columns(self, cells: list[str], options: Mapping, labelled: bool) -> TableColumns:
+        names = names_of_text(cells, options, labelled)
+        return tables.columns_of(names, {}, options, labelled, hint_of(cells, options))
 
     def reader(self, reading: ReaderOptions) -> TextReader:
         return TextReader(reading, self)
@@ -282,10 +320,10 @@ class Criteo(Table):
         self.chosen_of(requested)
         return {}
 
-    def columns(self, cells: list[str], options: Mapping, labelled: bool) -> tables.TableColumns:
+    def columns(self, cells: list[str], options: Mapping, labelled: bool) -> TableColumns:
         names = self.NAMES if labelled or len(cells) + 1 != len(self.NAMES) else self.NAMES[1:]
-        roles = {"l": tables.Role.LABEL, "I": tables.Role.LOGARITHM, "C": tables.Role.WORD}
-        return tables.TableColumns(names, np.array([roles[name[0]] for name in names]), np.ones(len(names), bool))
+        roles = {"l": Role.LABEL, "I": Role.LOGARITHM, "C": Role.WORD}
+        return TableColumns(names, np.array([roles[name[0]] for name in names]))
 
 
 CSV = Table("csv", ",")

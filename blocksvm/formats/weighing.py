@@ -17,7 +17,7 @@ from blocksvm.base.errors import option
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats import get_format
 from blocksvm.formats.format import ParseBuffer, Reader, ReaderOptions
-from blocksvm.formats.kernels.factors import weigh_rows
+from blocksvm.formats.kernels.closing import weigh_rows
 from blocksvm.formats.text.text_source import TextPiece
 from blocksvm.kernels.hash_table import hash_rows
 from blocksvm.store.recipe import SMOOTH

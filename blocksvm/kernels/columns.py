@@ -1,10 +1,10 @@
 """Rows over k weight vectors that lie side by side in memory (blocksvm/base/vectors.py).
 
 w (d + 1, width) float64 has the weights of problem c in column c, and a feature's ``width`` numbers, of which some may
-belong to no problem and are 0, begin on a cache line of their own; of one problem the width is 1.  So a nonzero of a row
-costs a cache line for each eight problems, where k runs would fetch k lines from k lines.  A *lane* is such a line, or
-all of a width of 4; lane g has the columns from 8 g on.  live (t,) int32: the columns that are worked on; None:
-the only one there is.
+belong to no problem and are 0, begin on a cache line of their own; of one problem the width is 1.  So a nonzero of a
+row costs a cache line for each eight problems, where k runs would fetch k lines from k lines.  A *lane* is such a line,
+or all of a width of 4; lane g has the columns from 8 g on.  live (t,) int32: the columns that are worked on; None: the
+only one there is.
 """
 
 import numpy as np
@@ -182,8 +182,7 @@ def values_of_lanes(entries, w, bias, out):
 
 
 def add_rows(entries, coefficients, bias, w):
-    """``w_c += sum_i coefficients[i, c] * x_i`` (and the constant feature): rebuilds w (d + 1, width) from alpha;
-    coefficients (n, k)."""
+    """``w_c += sum_i coefficients[i, c] * x_i`` (and the constant feature); coefficients (n, k), w (d + 1, width)."""
     if w.shape[1] == 1:
         add_to_column(entries, coefficients.reshape(-1), bias, w.reshape(-1))
     else:
@@ -287,8 +286,8 @@ def row_sq_norms(indptr, indices, values, out):
 
 @kernel
 def sparse_values(entries, ends, classes, weights, intercepts, out):
-    """``out[i, c] = <w_c, x_i> + intercepts[c]`` of plain rows; feature j has the weights ends[j] .. ends[j + 1] - 1, of
-    these classes, and no others; out (n, k)."""
+    """``out[i, c] = <w_c, x_i> + intercepts[c]`` of plain rows; feature j has the weights ends[j] .. ends[j + 1] - 1,
+    of these classes, and no others; out (n, k)."""
     for i in range(out.shape[0]):
         out[i, :] = 0.0
         for e in range(entries.indptr[i], entries.indptr[i + 1]):

@@ -92,11 +92,9 @@ LONGEST = 60  # of a name, of which files are named
 
 
 def specialised(function, name: str, **parts):
-    """A kernel made of ``function`` with ``parts`` in the place of its globals of the same names.
-
-    So a loop is written once, and compiled once for each learner, whose inlined functions it is to call.  Raises TypeError
-    where ``function`` mentions no global of a part's name.
-    """
+    """A kernel made of ``function`` with ``parts`` in the place of its globals of the same names.  So a loop is written
+    once, and compiled once for each learner, whose inlined functions it is to call.  Raises TypeError where
+    ``function`` mentions no global of a part's name."""
     return kernel(with_globals(function, name, **parts))
 
 
@@ -107,8 +105,7 @@ def inlined_with(function, name: str, **parts):
 
 
 def with_parts(name: str, parts: dict, *functions) -> dict:
-    """Inlined copies of ``functions`` by their names: each has those of ``parts`` that it mentions in the place of its
-    globals."""
+    """Inlined copies of ``functions``, by name, with those of ``parts`` that they mention in their globals' places."""
     return {
         function.__name__: inlined_with(
             function,
@@ -141,8 +138,7 @@ def with_globals(function, name: str, **parts) -> FunctionType:
 
 
 def identity(part):
-    """What a part of a function is, for ``repr``: its value, or where a function is and what it encloses; a copy's name
-    tells what was put into it."""
+    """What a part of a function is, for ``repr``: its value, or a function's module, name and what it encloses."""
     if not callable(part):
         return part
     enclosed = [identity(cell.cell_contents) for cell in getattr(part, "__closure__", None) or ()]
@@ -165,8 +161,7 @@ def folder_name() -> str:
 
 @cache
 def cache_folder() -> Path | None:
-    """``$XDG_CACHE_HOME/blocksvm/kernels-HASH`` (by default ``~/.cache/blocksvm``); None, which is said, where there
-    can be none that is safe."""
+    """``$XDG_CACHE_HOME/blocksvm/kernels-HASH`` (or ``~/.cache/...``); None, which is said, where none is safe."""
     try:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "blocksvm" / folder_name()
         folder.parent.mkdir(0o700, parents=True, exist_ok=True)
@@ -263,8 +258,8 @@ class KernelCache(FunctionCache):
 
     @cached_property
     def kept(self) -> bool:
-        """Whether there is a folder, and the kernel is not made of functions of another package, whose sources the folder
-        is not named by.  Asked first when the kernel is called: no file is looked for before."""
+        """Whether there is a folder, and the kernel is not made of functions of another package, whose sources the
+        folder is not named by.  Asked first when the kernel is called: no file is looked for before."""
         if not is_ours(self.function) or cache_folder() is None:
             return False
         super().__init__(self.function)
@@ -275,7 +270,7 @@ class KernelCache(FunctionCache):
         return self._cache_path if self.kept else ""
 
     def load_overload(self, sig, target_context):
-        """The kernel compiled for ``sig``, a tuple of numba's types; None where it is not on disk, or cannot be read."""
+        """The kernel compiled for ``sig``, a tuple of numba's types; None where it cannot be read from disk."""
         if self.kept and of_ours(sig):
             try:
                 if (found := self._load_overload(sig, target_context)) is not None:

@@ -1,4 +1,4 @@
-"""A table of distinct feature ids: open addressing, 12 bytes an id and 4 bytes a slot.
+"""Hashes of ids and names, and a table of distinct feature ids: open addressing, 12 bytes an id and 4 bytes a slot.
 
 ``slots`` (any length) int32 holds positions in ``known`` (-1: free), so the table grows by rebuilding the slots alone.
 """
@@ -7,6 +7,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.rows import prefetch
+from blocksvm.kernels.text_bytes import eight_bytes
 
 LARGEST_COUNT = np.uint32(0xFFFFFFFF)
 BATCH = 128  # ids looked up together
@@ -15,6 +16,7 @@ BATCH = 128  # ids looked up together
 FEWEST_SLOTS, SLOTS_AN_ENTRY, MOST_CACHED = 1 << 15, 16, 1 << 16
 MOST_COUNTED = 1 << 30  # a row adds at most as many hashes, so that int32 holds the number of each
 AHEAD = 24  # how many ids ahead a slot is asked for when the slots are rebuilt
+RECENT = 1 << 14  # names of that many features are found again without a copy
 ENTRIES_AHEAD = 64  # how many hashes ahead what is known of one is asked for when they are numbered
 
 
@@ -24,6 +26,52 @@ def scramble(x):
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
+
+
+@inlined
+def name_hash(text, start, stop, seed):
+    """A hash of ``text[start:stop]`` that goes on from another one: eight bytes at a time, at last those that are left
+    over, with their number in the highest byte."""
+    h = seed
+    p = start
+    while p + 8 <= stop:
+        h = scramble(h ^ eight_bytes(text, p))
+        p += 8
+    n = np.uint64(stop - p)
+    left = eight_bytes(text, p) & ((np.uint64(1) << (np.uint64(8) * n)) - np.uint64(1))
+    return scramble(h ^ left ^ (n << np.uint64(56)))
+
+
+@kernel
+def _hash_of(text, n, seed):
+    return name_hash(text, 0, n, seed)
+
+
+def hash_of(name: bytes, seed: np.uint64) -> np.uint64:
+    """``name_hash`` of bytes."""
+    return np.uint64(_hash_of(np.frombuffer(name + bytes(8), np.uint8), len(name), seed))
+
+
+@inlined
+def named_before(recent, ids, i):
+    """The entry that had the name of feature i last, or -1; recent (RECENT,) int64: 1 + the last entry of each slot."""
+    before = recent[i & (RECENT - 1)] - 1
+    return before if before >= 0 and ids[before] == i else -1
+
+
+@inlined
+def entry_of(slots, stamp, ids, filled, i):
+    """The entry of feature i in the row whose first one is ``stamp & 0xFFFFFFFF`` entries back: where it is new,
+    ``filled``.  slots (a power of 2, which half of are free) hold stamp + entry."""
+    last = slots.shape[0] - 1
+    s = i & last
+    while slots[s] >= stamp:
+        if ids[slots[s] - stamp] == i:
+            return slots[s] - stamp
+        s = (s + 1) & last
+    slots[s] = stamp + filled
+    ids[filled] = i
+    return filled
 
 
 @inlined
@@ -53,10 +101,8 @@ def rebuild_slots(slots, known, n_known):
 
 @inlined
 def approach(ids, start, stop, slots, known, counts, spots):
-    """The first slots of ``ids[start:stop]`` in ``spots``, with all the memory that looking them up will touch asked for.
-
-    In sweeps over a batch, so that the hashes are computed several at a time and the cache misses overlap.
-    """
+    """The first slots of ``ids[start:stop]`` in ``spots``, with all the memory that looking them up will touch asked
+    for.  In sweeps over a batch, so that the hashes are computed several at a time and the cache misses overlap."""
     n_slots = slots.shape[0]
     for k in range(start, stop):
         spots[k - start] = slot_of(ids[k], n_slots)
@@ -72,12 +118,9 @@ def approach(ids, start, stop, slots, known, counts, spots):
 
 @kernel
 def find_or_add(ids, start, slots, known, counts, n_known, limit, positions):
-    """Look up ``ids[start:]``, adding what is new, and count each occurrence; counts (0,): adding nothing.
-
-    Stops where another id would make more than ``limit``.  Writes ``positions`` int32, -1 where an id is not in the
-    table; counts (uint32) stay at their largest value rather than wrap.  Returns (number of ids done from the
-    beginning, n_known).
-    """
+    """Look up ``ids[start:]``, adding what is new, and count each occurrence; counts (0,): adding nothing.  Stops where
+    another id would make more than ``limit``.  Writes ``positions`` int32, -1 where an id is not in the table; counts
+    (uint32) stay at their largest value rather than wrap.  Returns (number of ids done from the beginning, n_known)."""
     n_slots = slots.shape[0]
     n = ids.shape[0]
     spots = np.empty(BATCH, np.int64)
@@ -108,12 +151,10 @@ def find_or_add(ids, start, slots, known, counts, n_known, limit, positions):
 
 @kernel
 def count_small(ids, start, small, known, n_known, positions):
-    """Look up and count ``ids[start:]`` below n as ``find_or_add`` does; small (n, 2) uint32: of each id its position +
-    1, or 0, and its count.
-
-    known: longer than there are ids.  Stops at an id that is not below n.  Returns as ``find_or_add``.
-    """
-    last = ids.shape[0] - 1
+    """Look up and count ``ids[start:]`` below n as ``find_or_add`` does; small (n, 2): of each id its position + 1, or
+    0, and its count; or (n, 1), which counts nothing.  known: longer than there are ids; positions: may be ``ids``.
+    Stops at an id that is not below n.  Returns as ``find_or_add``."""
+    last, counting = ids.shape[0] - 1, small.shape[1] > 1
     for k in range(start, ids.shape[0]):
         prefetch(small, ids[min(k + ENTRIES_AHEAD, last)])
         i = np.uint64(ids[k])
@@ -126,7 +167,8 @@ def count_small(ids, start, small, known, n_known, positions):
         n_known += new
         number = n_known if new else number
         small[i, 0] = number
-        small[i, 1] += np.uint32(small[i, 1] < LARGEST_COUNT)
+        if counting:
+            small[i, 1] += np.uint32(small[i, 1] < LARGEST_COUNT)
         positions[k] = number - 1
     return ids.shape[0], n_known
 
@@ -148,13 +190,10 @@ def hash_ids(ids: np.ndarray, bits: int) -> np.ndarray:
 
 @kernel
 def hash_rows(indptr, ids, values, bits, l2, single, hashes, most_counted=MOST_COUNTED):
-    """Hash each row's ids below 2^bits (int32), and join the entries that meet there, in place: where the first
-    stands, with the sum of their values.
-
-    indptr (rows + 1,) shrinks with the rows, values (nnz,) float64 and hashes lie as they are then.  Of a row in which
-    entries met, l2 divides the values by their norm again and single rounds them to float32; zeros are dropped from it.
-    Returns (row, largest ||x||^2 of those rows): a row before the last is one whose sums are not finite.
-    """
+    """Hash each row's ids below 2^bits (int32), and join the entries that meet there, in place: where the first stands,
+    with the sum of their values.  indptr (rows + 1,) shrinks with the rows, values (nnz,) float64 and hashes lie as
+    they are then.  Of a row in which entries met, l2 divides the values by their norm again and single rounds them to
+    float32; zeros are dropped from it.  Returns (rows before the first whose sums are not finite, largest ||x||^2)."""
     shift = np.uint64(64 - bits)
     rows = indptr.shape[0] - 1
     longest = 0
@@ -235,32 +274,9 @@ def close_joined(hashes, values, start, stop, l2, single):
 
 
 @kernel
-def number_new(hashes, numbers, known, n_known):
-    """``hashes[k]``, int32, becomes its number: those that are new are numbered as they come after the ``n_known`` of
-    before.  numbers (d,) int32: of each hash its number + 1, or 0; known (d + 1,) int32: the hash of each number,
-    and after them anything.  Returns how many there are."""
-    last = hashes.shape[0] - 1
-    for k in range(hashes.shape[0]):
-        prefetch(numbers, hashes[min(k + ENTRIES_AHEAD, last)])
-        hashed = np.uint64(hashes[k])
-        number = np.int64(numbers[hashed])
-        # whether a hash is new cannot be foretold: so what is written for a new one is written for all of them
-        new = number == 0
-        known[np.uint64(n_known)] = hashes[k]
-        n_known += new
-        number = n_known if new else number
-        numbers[hashed] = number
-        hashes[k] = number - 1
-    return n_known
-
-
-@kernel
 def order_by_count(counts, bins, order):
-    """Positions by falling count, equal counts in their order: ``order`` (n,) int32.
-
-    bins (b,) int64 is working space: counts of b - 1 and more share a bin, whose positions the caller sorts.
-    Returns how many positions lie in that bin; they come first.
-    """
+    """Positions by falling count, equal counts in their order: ``order`` (n,) int32.  bins (b,) int64 is working space:
+    counts of b - 1 and more share a bin.  Returns how many lie in it: they come first, for the caller to sort."""
     last = bins.shape[0] - 1
     bins[:] = 0
     n = counts.shape[0]

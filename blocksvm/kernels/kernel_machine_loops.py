@@ -1,7 +1,7 @@
 """Kernel values between sparse rows, and the dual over some rows whose kernel matrix is in memory.
 
-Rows are held by their features ("columns"): feature j has entries first[j] .. first[j + 1] - 1 of (owner, value), so that
-the products of one row with all of them cost what they have in common.
+Rows are held by their features ("columns"): feature j has entries first[j] .. first[j + 1] - 1 of (owner, value), so
+that the products of one row with all of them cost what they have in common.
 """
 
 import numpy as np
@@ -52,8 +52,8 @@ def products_with(indptr, indices, values, i, first, owner, held, out):
 
 @kernel
 def kernel_sums(entries, sq_norms, columns, norms, coefficients, function, products, scores):
-    """``scores[i] += sum_m coefficients[m] K(z_m, x_i)`` for plain rows; z_m: the rows in columns, norms (m,) their squared
-    norms; function: (kind, gamma, coef0, degree); products (m,) is working space."""
+    """``scores[i] += sum_m coefficients[m] K(z_m, x_i)`` for plain rows; z_m: the rows in columns, norms (m,) their
+    squared norms; function: (kind, gamma, coef0, degree); products (m,) is working space."""
     kind, gamma, coef0, degree = function
     first, owner, held = columns
     for i in range(len(entries.indptr) - 1):
@@ -66,8 +66,8 @@ def kernel_sums(entries, sq_norms, columns, norms, coefficients, function, produ
 
 @kernel
 def kernel_rows(entries, sq_norms, new, columns, function, constant, products, matrix):
-    """Fill the rows and columns ``new`` (m,) of the kernel matrix (q, q) of q rows, which are also in columns; constant:
-    is added to each value."""
+    """Fill the rows and columns ``new`` (m,) of the kernel matrix (q, q) of q rows, which are also in columns;
+    constant: is added to each value."""
     kind, gamma, coef0, degree = function
     first, owner, held = columns
     n = len(entries.indptr) - 1
@@ -83,12 +83,10 @@ def kernel_rows(entries, sq_norms, new, columns, function, constant, products, m
 @kernel
 def pairs(matrix, n, sides, beta, scores, within, most):
     """Maximise the dual over beta_i = a_i y_i of n rows with sum beta fixed: sequential minimal optimisation, the pair
-    chosen by second order (Fan, Chen, Lin, JMLR 6, 2005, WSS 2).
-
-    sides (n,) float64: y_i C_i, so that beta_i lies between 0 and sides_i; scores (n,) float64: sum_j beta_j K_ij, kept;
-    within: of y_i - score_i over the rows that may rise, and those that may fall, the largest and the smallest may lie
-    so far apart; most: pairs.  Returns (pairs moved, how far they lie apart).
-    """
+    chosen by second order (Fan, Chen, Lin, JMLR 6, 2005, WSS 2).  sides (n,) float64: y_i C_i, so that beta_i lies
+    between 0 and sides_i; scores (n,) float64: sum_j beta_j K_ij, kept; within: of y_i - score_i over the rows that may
+    rise, and those that may fall, the largest and the smallest may lie so far apart; most: pairs.  Returns (pairs
+    moved, how far they lie apart)."""
     moved = 0
     apart = np.inf
     while True:

@@ -1,6 +1,6 @@
 """The functions of a loss as kernels call them: ``value(loss, z, y, c)`` is ``loss.value(z, y, c)``, in Python and in
-machine code.  loss: a NamedTuple of numbers with these methods, which losses/loss.py describes.  Also the cost of a row,
-its share of the duality gap, and its rest.
+machine code.  loss: a NamedTuple of numbers with these methods, which losses/loss.py describes.  Also the cost of a
+row, its share of the duality gap, and its rest.
 """
 
 import numpy as np
@@ -29,8 +29,8 @@ def importance_of(weights, i):
 
 @inlined
 def side_of(sides, codes, reals, i, c):
-    """On which side of problem c row i lies, -1 or +1, or 0 where it is no part of it: sides (m, k) by code; None: of two
-    classes the code is the side, and rows of real targets lie on +1."""
+    """On which side of problem c row i lies, -1 or +1, or 0 where it is no part of it: sides (m, k) by code; None: of
+    two classes the code is the side, and rows of real targets lie on +1."""
     if sides is not None:
         return np.int64(sides[codes[i], c])
     if reals is not None:
@@ -61,8 +61,8 @@ SUMS = 9  # numbers that ``terms_of_gap`` has of a row
 def terms_of_gap(loss, a, z, within, y, c):
     """Of a row whose decision value is known to be z +- within: the loss at z; the row's term of P(w) - D(a), value +
     conjugate + a direction z; a direction z; the magnitude of what the term is added up from; by how much the loss, the
-    term and a direction z may be larger at the true decision value; |a direction z|; and the loss at a decision value of
-    0.  Loss and term are convex, so that they are largest at an end."""
+    term and a direction z may be larger at the true decision value; |a direction z|; and the loss at a decision value
+    of 0.  Loss and term are convex, so that they are largest at an end."""
     coefficient = a * direction(loss, y)
     suffered = value(loss, z, y, c)
     conjugated = conjugate(loss, a, y, c)
@@ -99,10 +99,10 @@ def share_of_gap(loss, a, z, y, c):
 
 @inlined
 def next_rest(excess, stays, with_set, rest_beyond, rest_visits, pauses, i, c):
-    """What a reading leaves in the rest of row i for problem c (solvers/dual_cd_kernels.py): 1 + r where it is to be left
-    out of the next r readings, as its gradient lies beyond its bound by more than ``rest_beyond``; 1 where it ``stays``,
-    so that passes over a working set leave it out; 0.  With a set each rest is 3 readings more than twice as long as
-    the last one, which pauses[i, c] has."""
+    """What a reading leaves in the rest of row i for problem c (solvers/dual_cd_kernels.py): 1 + r where it is to be
+    left out of the next r readings, as its gradient lies beyond its bound by more than ``rest_beyond``; 1 where it
+    ``stays``, so that passes over a working set leave it out; 0.  With a set each rest is 3 readings more than twice as
+    long as the last one, which pauses[i, c] has."""
     if abs(excess) > rest_beyond:
         if with_set:
             pauses[i, c] = min(2 * pauses[i, c] + 3, rest_visits)

@@ -31,7 +31,6 @@ from blocksvm.kernels.compile import INLINED
 
 HOT = 1 << 16
 CODED = np.uint32(1 << 31)
-MOST_CODES = 256
 COLD_BITS = np.uint32(24)  # of the second number where values are coded
 HEADER = 8  # bytes
 
@@ -48,8 +47,8 @@ SAMPLED = 64  # entries, of no more rows, to tell whether they are sorted
 
 
 def prefetch(array, index):
-    """Ask for the cache line of ``array[index]``, of a matrix the row's first; no effect but on time, and never a fault.
-    In plain Python nothing."""
+    """Ask for the cache line of ``array[index]``, of a matrix the row's first; no effect but on time, and never a
+    fault.  In plain Python nothing."""
 
 
 @intrinsic
@@ -66,8 +65,7 @@ def ask_for(typingctx, array, index):
         word = ir.IntType(32)
         function_type = ir.FunctionType(ir.VoidType(), [byte_pointer, word, word, word])
         function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
-        # for reading, into the second-level cache (the first has too few lines for all that is under way: 30 %
-        # slower), data cache
+        # for reading, into the second-level cache (the first has too few lines for all that is under way: 30 % slower)
         builder.call(function, [builder.bitcast(pointer, byte_pointer), word(0), word(2), word(1)])
         return context.get_dummy_value()
 
@@ -88,12 +86,10 @@ def value_at(values, k):
 
 
 class Entries(NamedTuple):
-    """The entries of n rows.
-
-    indptr (n + 1,) int64: where rows begin and the last one ends, among the entries or the words.  Plain: indices
-    (nnz,) int32, ascending in a row; values (nnz,) float32 or float64; the others are None.  Packed: longs, shorts, codes
-    and values are the words as uint32, uint16, uint8 and as the values' type; indices is None.  values None: all are 1.
-    """
+    """The entries of n rows.  indptr (n + 1,) int64: where rows begin and the last one ends, among the entries or the
+    words.  Plain: indices (nnz,) int32, ascending in a row; values (nnz,) float32 or float64; the others are None.
+    Packed: longs, shorts, codes and values are the words as uint32, uint16, uint8 and as the values' type; indices is
+    None.  values None: all are 1."""
 
     indptr: np.ndarray
     indices: np.ndarray | None
@@ -122,8 +118,8 @@ def packed_entries(indptr: np.ndarray, words: np.ndarray, value_dtype) -> Entrie
 
 @inlined
 def counts_of(longs, at):
-    """(n_hot, n_cold, count) of the packed row that begins at word ``at``: its features, and how many different values are
-    coded, 0 where they are not."""
+    """(n_hot, n_cold, count) of the packed row that begins at word ``at``: its features, and how many different values
+    are coded, 0 where they are not."""
     head = np.uint64(2) * at
     first, second = longs[head], longs[head + np.uint64(1)]
     if first < CODED:
@@ -134,7 +130,7 @@ def counts_of(longs, at):
 
 @inlined
 def offsets_of_values(at, n_hot, n_cold, count, size):
-    """(codes, numbers): where the codes and the values, of 4 or 8 bytes (``size``; 0: none), of the row at word ``at``
+    """(codes, numbers): where the codes and the values, of ``size`` bytes (4, 8; 0: none), of the row at word ``at``
     begin, in their elements."""
     codes = np.uint64(HEADER) * (at + np.uint64(1)) + np.uint64(4) * n_cold + np.uint64(2) * n_hot
     end = codes + (n_hot + n_cold if count > 1 else np.uint64(0))
@@ -144,8 +140,8 @@ def offsets_of_values(at, n_hot, n_cold, count, size):
 
 @inlined
 def offsets_of(indptr, longs, values, i):
-    """(n_hot, n_cold, count, cold, hot, codes, numbers): of packed row i what ``counts_of`` has, and where the arrays of it
-    begin, each in elements of its own type."""
+    """(n_hot, n_cold, count, cold, hot, codes, numbers): of packed row i what ``counts_of`` has, and where the arrays
+    of it begin, each in elements of its own type."""
     at = np.uint64(indptr[i])
     n_hot, n_cold, count = counts_of(longs, at)
     cold = np.uint64(2) * (at + np.uint64(1))
@@ -224,7 +220,7 @@ def prefetch_weights(entries, w, row, run):
 
 @inlined
 def ask_for_weights(indptr, indices, longs, shorts, w, row, run, width, first, limit):
-    """``prefetch_weights`` for those at ``width`` times a feature's number + ``first``, in the cache below ``limit``."""
+    """``prefetch_weights`` for those at ``width`` times a feature + ``first``; features below ``limit`` are hot."""
     if longs is not None:
         n_hot, n_cold, _, cold, hot, _, _ = offsets_of(indptr, longs, None, row)
         for k in range(cold, cold + n_cold):
@@ -244,9 +240,9 @@ def ask_for_weights(indptr, indices, longs, shorts, w, row, run, width, first, l
 
 @inlined
 def value_in(values, codes, numbers, k, at):
-    """The value of the k-th entry of a run: of the values from ``numbers`` on the one that its codes, from ``at`` on, tell;
-    codes None: of the values from ``at`` on every ``numbers``-th, 1, or 0 where they are the same; values None: 1.  What
-    of this holds is known when it is compiled."""
+    """The value of the k-th entry of a run: of the values from ``numbers`` on the one that its codes, from ``at`` on,
+    tell; codes None: of the values from ``at`` on every ``numbers``-th, 1, or 0 where they are the same; values None:
+    1.  What of this holds is known when it is compiled."""
     if values is None:
         return 1.0
     if codes is None:
@@ -256,8 +252,8 @@ def value_in(values, codes, numbers, k, at):
 
 @inlined
 def over_runs(entries, i, act, z, others):
-    """``z = act(features, first, n, values, codes, numbers, at, z, others)`` for each run of entries of row i: its n features
-    begin at ``first``, its values are as ``value_in`` has them."""
+    """``z = act(features, first, n, values, codes, numbers, at, z, others)`` for each run of entries of row i: its n
+    features begin at ``first``, its values are as ``value_in`` has them."""
     indptr, indices, values, longs, shorts, codes = entries
     return over_runs_of(indptr, indices, values, longs, shorts, codes, i, act, z, others)
 
@@ -286,11 +282,9 @@ def term_of(features, first, values, codes, numbers, at, F, width, k):
 
 @inlined
 def sum_of_run(features, first, n, values, codes, numbers, at, z, others):
-    """``z + sum_k value_k F[W feature_k]`` in float64; others: (F, W).
-
-    Four partial sums: one would wait for each addition in turn.  Their order depends on the row alone.  Unsigned
-    positions spare the test for an index that counts from the end (20 % of the time).
-    """
+    """``z + sum_k value_k F[W feature_k]`` in float64; others: (F, W).  Four partial sums: one would wait for each
+    addition in turn.  Their order depends on the row alone.  Unsigned positions spare the test for an index that counts
+    from the end (20 % of the time)."""
     F, W = others
     k = np.uint64(0)
     width = np.uint64(W)
@@ -354,15 +348,13 @@ def put_values(values, codes, numbers, at, n, to, out):
 
 @inlined
 def unpack(entries, i, to, features, values):
-    """The entries of row i to ``features`` and ``values`` (None: not wanted) from position ``to`` on; returns the one after
-    them."""
+    """The entries of row i to ``features`` and ``values`` (None: not wanted) from ``to`` on; returns their end."""
     return over_runs(entries, i, unpack_run, np.uint64(to), (features, values))
 
 
 @inlined
 def products(numbers, first, others, n):
-    """``sum_k numbers[k] * numbers[others + k]`` of ``first <= k < first + n``, from unsigned positions; four partial sums
-    as there."""
+    """``sum_k numbers[k] * numbers[others + k]`` of ``first <= k < first + n``, by four sums as in ``sum_of_run``."""
     one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     k, end = first, first + n

@@ -65,11 +65,9 @@ def shuffled(order, start, stop, state):
 @kernel
 def windowed_order(key, sizes, window, order, drawn):
     """A random order in which neighbours stay near: parts of these ``sizes`` (m,) int64, one after the other, in random
-    order, and then random order inside of each ``window`` rows of that, so that other rows share a window each time; or,
-    where ``window`` is 0, inside of each part.  One part gives a uniform permutation.
-
-    order (n,) int32 is filled; drawn (m,) int32 is working space.
-    """
+    order, and then random order inside of each ``window`` rows of that, so that other rows share a window each time;
+    or, where ``window`` is 0, inside of each part.  One part gives a uniform permutation.  order (n,) int32 is filled;
+    drawn (m,) int32 is working space."""
     state = scramble(np.uint64(key) + GOLDEN)
     m = sizes.shape[0]
     first = np.empty(m, np.int64)
@@ -94,33 +92,22 @@ def windowed_order(key, sizes, window, order, drawn):
 
 
 @kernel
-def gather_rows(indptr, indices, values, order, out_lengths, out_indices, out_values):
-    """Copy the rows in ``order`` one after the other; returns (nonzeros copied, every value is 1)."""
+def gather_rows(indptr, words, order, out_sizes, out_words):
+    """Copy the words of the rows in ``order`` one after the other."""
     filled = 0
-    ones = True
     for t in range(order.shape[0]):
-        i = order[t]
-        start = indptr[i]
-        stop = indptr[i + 1]
-        out_lengths[t] = stop - start
+        start, stop = indptr[order[t]], indptr[order[t] + 1]
+        out_sizes[t] = stop - start
         for k in range(start, stop):
-            out_indices[filled] = indices[k]
-            if out_values is not None:
-                v = value_at(values, k)
-                ones = ones and v == 1.0
-                out_values[filled] = v
+            out_words[filled] = words[k]
             filled += 1
-    return filled, ones
 
 
 @kernel
 def renumber_rows(entries, order, new_index, out_lengths, out_indices, out_values, out_sq_norms, keys):
     """Packed rows without hot features, in ``order``, to plain ones, features renumbered by ``new_index`` (-1: dropped)
-    and ascending in each row.
-
-    keys (2, longest row) uint64: working space.  out_values None: all are 1.  out_sq_norms (m,) float64 is ||x||^2 of
-    what is kept.  Returns the nonzeros written.
-    """
+    and ascending in each row.  keys (2, longest row) uint64: working space.  out_values None: all are 1.  out_sq_norms
+    (m,) float64 is ||x||^2 of what is kept.  Returns the nonzeros written."""
     indptr, longs, values, all_codes = entries.indptr, entries.longs, entries.values, entries.codes
     filled = 0
     digits = 1
@@ -164,10 +151,8 @@ def renumber_rows(entries, order, new_index, out_lengths, out_indices, out_value
 @kernel
 def sort_keys(keys, n, counts, digits):
     """Ascending sort of ``keys[0, :n]`` by their upper 32 bits, below 2^(8 digits); stable; ``keys[1]`` is room for it.
-
     Short rows by insertion, others by counting their digits of 8 bits, the lowest first: no branch depends on the keys
-    (a quicksort of 64 keys spends two thirds of its time on wrong guesses).  Returns which of the two holds the result.
-    """
+    (a quicksort of 64 keys spends two thirds of it on wrong guesses).  Returns which of the two has the result."""
     source, target = keys[0], keys[1]
     if n <= SHORT:
         for i in range(1, n):
@@ -200,8 +185,8 @@ def sort_keys(keys, n, counts, digits):
 
 @inlined_views
 def sorted_ids(ids, n, keys, counts):
-    """The order of ``ids[:n]`` >= 0: an array with their positions in its lower 32 bits, by rising ids, equal ones as they
-    come.  keys (2, n or more) uint64 and counts (1024,) int64 are working space."""
+    """The order of ``ids[:n]`` >= 0: an array with their positions in its lower 32 bits, by rising ids, equal ones as
+    they come.  keys (2, n or more) uint64 and counts (1024,) int64 are working space."""
     bits = np.int64(0)
     for k in range(n):
         bits |= ids[k]

@@ -21,6 +21,11 @@ def is_digit(c):
 
 
 @inlined
+def is_gap(c):
+    return c == SPACE or c == TAB or c == RETURN
+
+
+@inlined
 def is_blank(c):
     return c == SPACE or c == TAB or c == RETURN or c == 11 or c == 12
 
@@ -119,9 +124,7 @@ else:
 @inlined
 def find_separators(text, begin, end, positions, n):
     """Append to ``positions[:n]`` (int64) the positions of separators from ``begin`` on: (the position to go on at, n).
-
-    Stops at ``end``, or where fewer than 128 positions are left.
-    """
+    Stops at ``end``, or where fewer than 128 positions are left."""
     most = positions.shape[0] - 128
     p = begin
     while p < end and n < most:

@@ -31,10 +31,9 @@ from blocksvm.base.labels import label_text
 from blocksvm.files.input import open_input
 from blocksvm.files.output import check_output, write_json, written_whole
 from blocksvm.files.paths import Location, ObjectUrl, location
+from blocksvm.formats.arrow_arrays import array_of, strings
 from blocksvm.formats.file_reader import damage_named, fingerprint_of
 from blocksvm.formats.json_lines import under
-from blocksvm.formats.table_rows import array_of
-from blocksvm.formats.tables import strings
 from blocksvm.formats.text.row_labels import label_of
 from blocksvm.model.decision_values import Link
 from blocksvm.model.measures import Measures

@@ -35,8 +35,7 @@ class Block(NamedTuple):
     y (n,) int16, +-1, or 0 .. k - 1 of more classes (0 of two and -1 of more where a row has none of the labels), or
     the position of its set of labels (-1: it has none), or float64 where the targets are real numbers (nan: the row has
     none); sq_norms (n,) float64, ||x_i||^2; rows (n,) int64, each row's position in its source; weights (n,) float64,
-    each row's importance, or None: all 1.  All are contiguous.
-    """
+    each row's importance, or None: all 1.  All are contiguous."""
 
     entries: Entries
     y: np.ndarray
@@ -108,10 +107,7 @@ class Block(NamedTuple):
 
 
 class Arena:
-    """Memory for one block, allocated once and filled again at each visit.
-
-    How large it must be ``Shape.block_bytes`` tells.
-    """
+    """Memory for one block, filled again at each visit; ``Shape.block_bytes`` tells how large it must be."""
 
     def __init__(self, n_bytes: int):
         self.memory = np.empty(n_bytes, dtype=np.uint8)

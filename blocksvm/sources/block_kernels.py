@@ -3,24 +3,15 @@
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.rows import (
-    CODED,
-    COLD_BITS,
-    HEADER,
-    HOT,
-    MOST_CODES,
-    counts_of,
-    offsets_of,
-    offsets_of_values,
-    unpack,
-)
+from blocksvm.kernels.rows import CODED, COLD_BITS, HEADER, HOT, counts_of, offsets_of, offsets_of_values, unpack
 from blocksvm.kernels.shuffle import GOLDEN
 from blocksvm.kernels.text_bytes import eight_bytes, float_of_bits
 
 SOUND, INDEX_OUT_OF_RANGE, VALUE_NOT_FINITE, NORM_NOT_FINITE = range(4)
 LENGTHS_DISAGREE, INDICES_DO_NOT_RISE, WORDS_DISAGREE = range(4, 7)
 
-SLOTS = 1 << 10  # of the table of a row's values, four times as many as it may have
+MOST_CODES = 256  # different values of a row that is coded
+SLOTS = 4 * MOST_CODES  # of the table of these
 LOOKED_AT = 16  # values of a row
 
 INFINITY_BITS = np.uint64(0x7FF0000000000000)  # of a float64; a number with more, or with a sign, is not a norm
@@ -41,12 +32,10 @@ def check_entries(indices, values, n_features):
 
 @kernel
 def fill_rows(raw, record_bytes, first_row, labels, norm_bits, rows, y):
-    """The records of a run of rows to their place in a block, in one sweep: SOUND or the kind of the fault.
-
-    raw uint8: records of ``record_bytes`` with the label at 0 and ||x||^2 at 8, float64 both.  labels (k,) float64, rising:
-    y is -1 and +1 for two, the label's position for more, 0 for none; a label that is not among them is 0 of two, -1 of
-    more.  Writes norm_bits (n,) uint64, the bits of sq_norms; rows (n,) int64 from ``first_row``; y (n,) int16.
-    """
+    """The records of a run of rows to their place in a block, in one sweep: SOUND or the kind of the fault.  raw uint8:
+    records of ``record_bytes`` with the label at 0 and ||x||^2 at 8, float64 both.  labels (k,) float64, rising: y is
+    -1 and +1 for two, the label's position for more, 0 for none; a label that is not among them is 0 of two, -1 of
+    more.  Writes norm_bits (n,) uint64, the bits of sq_norms; rows (n,) int64 from ``first_row``; y (n,) int16."""
     k = labels.shape[0]
     largest = np.uint64(0)
     for i in range(rows.shape[0]):
@@ -74,10 +63,9 @@ def fill_rows(raw, record_bytes, first_row, labels, norm_bits, rows, y):
 
 @kernel
 def place_rows(longs, size, n_nonzeros, indptr, lengths):
-    """Where packed rows lie among the words (2 m,) uint32, which they must fill: SOUND or the kind of the fault.
-
-    size: bytes of a value, 0 where all are 1; writes indptr (n + 1,) and lengths (n,), how many entries each row has,
-    which must be ``n_nonzeros`` together."""
+    """Where packed rows lie among the words (2 m,) uint32, which they must fill: SOUND or the kind of the fault.  size:
+    bytes of a value, 0 where all are 1; writes indptr (n + 1,) and lengths (n,), how many entries each row has, which
+    must be ``n_nonzeros`` together."""
     n_words = np.uint64(longs.shape[0] // 2)
     at = total = np.uint64(0)
     for i in range(lengths.shape[0]):
@@ -99,10 +87,10 @@ def place_rows(longs, size, n_nonzeros, indptr, lengths):
 
 @inlined
 def code_row(bits, first, n, most, codes, slots, owners, found):
-    """The codes (uint8) of the n values whose bits begin at ``first``, by their first occurrence, and in ``found`` where
-    each different one is first; returns how many these are, or -1 where they are more than ``most``, or no two of the
-    first ones are equal.  slots and owners (SLOTS,) int64 are working space: a slot is this row's where its owner is
-    ``first``; before the first row all owners are -1."""
+    """The codes (uint8) of the n values whose bits begin at ``first``, by their first occurrence, and in ``found``
+    where each different one is first; returns how many these are, or -1 where they are more than ``most``, or no two of
+    the first ones are equal.  slots and owners (SLOTS,) int64 are working space: a slot is this row's where its owner
+    is ``first``; before the first row all owners are -1."""
     repeated = False  # rows of measurements have hardly a value twice, which a few of them tell
     for k in range(min(n, np.uint64(LOOKED_AT))):
         for other in range(k):
@@ -215,8 +203,8 @@ def check_values(values, codes, n, count, first, numbers):
 
 @kernel
 def check_words(entries, n_features):
-    """SOUND, or the first fault of packed rows that ``place_rows`` has placed: features must rise, codes be of values that
-    are there, and values be finite."""
+    """SOUND, or the first fault of packed rows that ``place_rows`` has placed: features must rise, codes be of values
+    that are there, and values be finite."""
     longs, values = entries.longs, entries.values
     for i in range(entries.indptr.shape[0] - 1):
         n_hot, n_cold, count, cold, hot, codes, numbers = offsets_of(entries.indptr, longs, values, i)
@@ -239,8 +227,8 @@ def unpack_rows(entries, to, indices, values):
 
 @inlined
 def copy_run(source, start, n, target, at):
-    """``target[at : at + n] = source[start : start + n]``, where there are such arrays.  Unsigned positions need no test
-    for one that counts from the end, so that the copying is done in vectors."""
+    """``target[at : at + n] = source[start : start + n]``, where there are such arrays.  Unsigned positions need no
+    test for one that counts from the end, so that the copying is done in vectors."""
     if target is not None:
         for k in range(n):
             target[at + k] = source[start + k]

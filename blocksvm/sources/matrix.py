@@ -128,15 +128,13 @@ def csr_of(X):
     from scipy import sparse
 
     if isinstance(X, str | PathLike):
-        raise InputError(
-            f"{X}: is the name of a file, and a matrix of rows is needed; write_store makes a store of a file, "
-            "open_store opens it for training, and predict_files predicts its rows"
+        cure = (
+            "write_store makes a store of a file, open_store opens it for training, and predict_files predicts its rows"
         )
+        raise InputError(f"{X}: is the name of a file, and a matrix of rows is needed; {cure}")
     if hasattr(X, "read_block"):
-        raise InputError(
-            f"{X.name}: is a store, and a matrix of rows is needed; predict_files predicts its rows, "
-            "iterate_blocks gives its rows"
-        )
+        cure = "predict_files predicts its rows, iterate_blocks gives its rows"
+        raise InputError(f"{X.name}: is a store, and a matrix of rows is needed; {cure}")
     if not sparse.issparse(X):
         X = np.atleast_2d(_array_of(X))
         if X.ndim != 2:
@@ -207,10 +205,8 @@ def require_finite(X) -> None:
     bad = np.flatnonzero(~np.isfinite(X.data))
     if len(bad):
         row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
-        raise InputError(
-            f"the matrix is not sound: a value is not finite: {X.data[bad[0]]} in row {row}, column "
-            f"{X.indices[bad[0]]}; fill it in, or leave the row out"
-        )
+        where = f"{X.data[bad[0]]} in row {row}, column {X.indices[bad[0]]}"
+        raise InputError(f"the matrix is not sound: a value is not finite: {where}; fill it in, or leave the row out")
 
 
 def rows_to_score(X):

@@ -20,8 +20,7 @@ from blocksvm.base.row_batch import runs
 from blocksvm.sources.block import Arena, Block, Shape
 
 # Small chunks mix well when blocks are redrawn from them, but each costs some seventeen microseconds of Python to read:
-# some 400 a store where the data allows, between these bounds of nonzeros.  With 800, five data sets took as many
-# readings and 4 to 18 % longer.
+# some 400 a store where the data allows, between these bounds of nonzeros.  With 800 five data sets took 4-18 % longer.
 CHUNKS_WANTED = 400
 SMALLEST_CHUNK = 4_096
 LARGEST_CHUNK = 262_144
@@ -73,14 +72,12 @@ class ReadingCost:
 class Source(ABC):
     """Rows in chunks, from which blocks are made; used by one consumer at a time.
 
-    name: for messages; coding: how the labels become ``y``; label_kind: 'numbers', 'strings' or
-    'sets'; label_counts: each label with its rows, or None where there are too many; label_weights: the
-    weights of the rows of each of label_counts, summed, or None where all are 1; total_weight: those of all rows (where
-    all are 1: n_samples); n_unlabelled: rows without a label; fingerprint: equal only for equal rows in equal order;
-    weighted: some row has another weight than 1; named: features have names; shuffled: the rows are in random order
-    already; in_memory: a block of everything is no copy; packed: blocks have packed rows; cost: of reading, as far as
-    this consumer is.
-    """
+    name: for messages; coding: how the labels become ``y``; label_kind: 'numbers', 'strings' or 'sets'; label_counts:
+    each label with its rows, or None where there are too many; label_weights: the sum of the weights of each of these
+    labels' rows, or None where all are 1; total_weight: of all rows; n_unlabelled: rows without a label; fingerprint:
+    equal only for equal rows in equal order; weighted: some row has another weight than 1; named: features have names;
+    shuffled: the rows are in random order already; in_memory: a block of everything is no copy; packed: blocks have
+    packed rows; cost: of reading so far."""
 
     name: str
     n_samples: int
@@ -129,11 +126,8 @@ class Source(ABC):
 
     def reader(self, labels: Labels | None = None, real: bool = False, packed: bool = False) -> Self:
         """The same rows for another consumer, with buffers, decoders and costs of its own; to be closed by ``close``,
-        or when this source is closed.
-
-        labels: those by which ``y`` is made (None: this source's); real: y float64 is the label itself, which must be a
-        number; packed: its blocks have packed rows, where the source has them.
-        """
+        or when this source is closed.  labels: those by which ``y`` is made (None: this source's); real: y float64 is
+        the label itself, which must be a number; packed: its blocks have packed rows, where the source has them."""
         if real and self.label_kind != NUMBERS:
             raise InputError(f"{self.name}: its labels are {self.label_kind}, and real numbers are needed")
         other = copy(self)
@@ -151,7 +145,7 @@ class Source(ABC):
         """Memory that reading takes beside the block, where so much may be used for both."""
 
     def decode_by(self, threads: int | None, memory: int) -> None:
-        """Let so many threads, None: one a processor, make a block together, where they can; memory: as it was given to
+        """Let so many threads (None: one a processor) make a block together, where they can; memory: as of
         ``working_bytes``."""
         return
 
@@ -227,11 +221,9 @@ def chunk_nonzeros(n_nonzeros: int, n_rows: int) -> int:
 
 class BlockReader:
     """Two arenas and one reading thread (or one arena, where a single block holds everything and stays).
-
     ``request(chunks)`` starts a read into the free arena; ``take(chunks)`` gives the block, waiting for it if need be;
     a block is valid until the second next request.  A caller who has to wait helps to decode.  ``cost`` is what the
-    block taken last has cost, with the seconds that its caller waited.
-    """
+    block taken last has cost, with the seconds that its caller waited."""
 
     def __init__(self, source: Source, arena_bytes: int, resident: bool):
         self.source = source.reader()  # others may read the same rows meanwhile
@@ -326,9 +318,7 @@ def blocks_of(source: Source, memory: int | str, order: np.ndarray) -> Iterator[
     parts = list(runs(bounds, limit - edges))
     need = edges + max(int(bounds[last] - bounds[first]) for first, last in parts)
     if need > limit:
-        raise InputError(
-            f"{option('memory', Bytes(memory))} is too small: two blocks of one chunk need "
-            f"{option('memory', Bytes(2 * need))}"
-        )
+        given, needed = (option("memory", Bytes(n_bytes)) for n_bytes in (memory, 2 * need))
+        raise InputError(f"{given} is too small: two blocks of one chunk need {needed}")
     with BlockReader(source, need, resident=len(parts) == 1) as reader:
         yield from reader.blocks([order[first:last] for first, last in parts])

@@ -14,7 +14,7 @@ from blocksvm.base.labels import Labels
 from blocksvm.base.settings import plain
 from blocksvm.base.vectors import on_lines
 from blocksvm.conversion.feature_ids import BYTES_AN_ID, FULLEST, IdTable
-from blocksvm.kernels.hash_table import number_new
+from blocksvm.kernels.hash_table import count_small
 from blocksvm.model.measures import RankCurve
 from blocksvm.online import get_learner
 from blocksvm.online.learner import COMMON_SETTINGS, PRIOR, SHARED
@@ -146,7 +146,7 @@ class HashNumbers:
     """Hashes below ``n`` that occur, in order of first occurrence."""
 
     def __init__(self, n: int):
-        self.numbers = np.zeros(n, np.int32)
+        self.numbers = np.zeros((n, 1), np.int32)
         self.known = np.empty(n + 1, np.int32)  # memory that is not touched is not taken
         self.n_known = 0
 
@@ -156,7 +156,7 @@ class HashNumbers:
     def add(self, hashes: np.ndarray) -> np.ndarray:
         """Positions (int32) of hashes, which are overwritten with them where they are int32."""
         positions = np.ascontiguousarray(hashes, dtype=np.int32)
-        self.n_known = number_new(positions, self.numbers, self.known, self.n_known)
+        _, self.n_known = count_small(positions, 0, self.numbers, self.known, self.n_known, positions)
         return positions
 
 

@@ -1,15 +1,15 @@
 """Columns of a table to rows: cells of text to numbers and to hashed words, and these to rows.
 
 Blanks around what a cell has are no part of it.  A cell of text that is empty, or na, n/a, nan or null in any case, is
-missing; true and false in any case are 1 and 0.  The id of a column of numbers is the hash of its name, that of a word the
-hash of the word, going on from another one of the column's name (``name_hash``), each >> 1.
+missing; true and false in any case are 1 and 0.  The id of a column of numbers is the hash of its name, that of a word
+the hash of the word, going on from another one of the column's name (``name_hash``), each >> 1.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from blocksvm.formats.kernels.name_hashes import RECENT, entry_of, name_hash, named_before
+from blocksvm.formats.kernels.closing import DUPLICATE, close_sums
 from blocksvm.formats.kernels.numbers import (
     ALL_BITS,
     BAD_VALUE,
@@ -23,18 +23,18 @@ from blocksvm.formats.kernels.numbers import (
     number,
     two_numbers,
 )
-from blocksvm.formats.kernels.svmlight import DUPLICATE, close_sums
 from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.hash_table import RECENT, entry_of, name_hash, named_before
 from blocksvm.kernels.text_bytes import (
     DOT,
     MINUS,
     NEWLINE,
-    RETURN,
     SPACE,
     SPARE,
     TAB,
     byte_at,
     eight_bytes,
+    is_gap,
     trailing_zeros,
 )
 
@@ -63,7 +63,7 @@ def bounds_of(text, start, stop, quote):
     begin = start
     while start < stop and (byte_at(text, start) == SPACE or byte_at(text, start) == TAB):
         start += 1
-    while stop > start and (byte_at(text, stop - 1) == SPACE or byte_at(text, stop - 1) == TAB or byte_at(text, stop - 1) == RETURN):
+    while stop > start and is_gap(byte_at(text, stop - 1)):
         stop -= 1
     if begin < start < stop - 1 and byte_at(text, start) == quote and byte_at(text, stop - 1) == quote:
         start += 1
@@ -148,10 +148,8 @@ def cell_number(text, start, stop, comma, scratch):
 @kernel
 def cell_numbers(text, ends, comma, quote, logarithms, values, looks):
     """``values[j, r]`` of the cells ``text[ends[j n + r]:ends[j n + r + 1]]``, nan where there is none; where
-    ``logarithms[j]``, sign(x) log(1 + |x|) of x.  ``SPARE`` bytes before and after the text are readable.
-
-    looks (k, 3) int64, of each column: how many cells are numbers, and how many are not; the row of the first of these.
-    """
+    ``logarithms[j]``, sign(x) log(1 + |x|) of x.  ``SPARE`` bytes before and after the text are readable.  looks (k, 3)
+    int64, of each column: how many cells are numbers, and how many are not; the row of the first of these."""
     n_rows = values.shape[1]
     scratch = np.empty(256, np.uint8)
     looks[:] = 0
@@ -191,14 +189,13 @@ def cell_numbers(text, ends, comma, quote, logarithms, values, looks):
 
 @kernel
 def cell_words(text, ends, marks, quote, seeds, prefixes, named, words, n_words, filled, recent, codes, looks):
-    """``codes[j, r]``: the number of the feature of the word ``text[ends[j n + r]:ends[j n + r + 1]]``, -1 of an empty one.
+    """``codes[j, r]``: the number of the feature of the word ``text[ends[j n + r]:ends[j n + r + 1]]``, -1: empty.
 
-    marks: words that say that a cell is missing do; quote: as of ``bounds_of``.  seeds (c,) uint64: the hash of a column's
-    name, from which those of its words go on; prefixes (c, 2): where 'column=' lies among the names.  words: ``Words``, of
-    which there are ``n_words``, whose names take ``filled`` bytes, with room for those to come; recent: 1 + the word that
-    each slot had last.  looks (c, 2): how many say that they are missing, and the row of the first.
-    Returns the new (n_words, filled).
-    """
+    marks: words that say that a cell is missing do; quote: as of ``bounds_of``.  seeds (c,) uint64: the hash of a
+    column's name, from which those of its words go on; prefixes (c, 2): where 'column=' lies among the names.  words:
+    ``Words``, of which there are ``n_words``, whose names take ``filled`` bytes, with room for those to come; recent: 1
+    + the word that each slot had last.  looks (c, 2): how many say that they are missing, and the row of the first.
+    Returns the new (n_words, filled)."""
     ids, firsts, lasts, names = words
     looks[:] = 0
     for j in range(codes.shape[0]):
@@ -234,15 +231,17 @@ def cell_words(text, ends, marks, quote, seeds, prefixes, named, words, n_words,
 
 
 @kernel
-def columns_to_rows(order, numbers, codes, more_ends, more_codes, more_values, word_ids, sums, l2, single, indptr, ids, values, entries):
-    """Rows of columns: entries in the order of the columns, zeros dropped, those of one feature added up (sums), divided
-    by the Euclidean norm of the row (l2) and rounded to float32 (single).
+def columns_to_rows(
+    order, numbers, codes, more_ends, more_codes, more_values, word_ids, sums, l2, single, indptr, ids, values, entries
+):
+    """Rows of columns: entries in the order of the columns, zeros dropped, those of one feature added up (sums),
+    divided by the Euclidean norm of the row (l2) and rounded to float32 (single).
 
-    order (k,): a column of ``numbers[j]`` (nan: none) as j, whose feature is the word j, or one of ``codes[j]`` (-1: none)
-    as -1 - j, of value 1; to row r come the words ``more_codes[more_ends[r]:more_ends[r + 1]]`` with their values.
-    Outputs: indptr (n + 1,), ids, values, and entries (nnz,) int64, the words that they are, or (0,), with room for each.
-    Returns (rows, code, entry) of the first fault, and the largest ||x||^2; ids and words of the faulty row are there.
-    """
+    order (k,): a column of ``numbers[j]`` (nan: none) as j, whose feature is the word j, or one of ``codes[j]`` (-1:
+    none) as -1 - j, of value 1; to row r come the words ``more_codes[more_ends[r]:more_ends[r + 1]]`` with their
+    values.  Outputs, with room for each: indptr (n + 1,), ids, values, and entries (nnz,) int64, the words that they
+    are, or (0,).  Returns (rows, code, entry) of the first fault, whose row's ids and words are there, and the largest
+    ||x||^2."""
     named = entries.shape[0] > 0
     n_rows = indptr.shape[0] - 1
     longest = 0

@@ -2,14 +2,14 @@
 
 A word is a run of two or more word characters.  The n-gram of words t_1 ... t_n has the hash H_n, where H_1 = h(t_1)
 and H_n = m(K H_{n-1} xor h(t_n)), with h of ``name_hash`` and m the finaliser of splitmix64; one of characters has the
-``name_hash`` of its bytes.  A feature's id is its hash >> 1.  In a row ids stand in the order of their first occurrence.
+``name_hash`` of its bytes.  A feature's id is its hash >> 1.  In a row ids stand in the order of their first
+occurrence.
 """
 
 import numpy as np
 
-from blocksvm.formats.kernels.name_hashes import entry_of, name_hash
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.hash_table import close_joined, scramble
+from blocksvm.kernels.hash_table import close_joined, entry_of, name_hash, scramble
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPACE, TAB, byte_at
 
 WORDS, CHARACTERS, WITHIN_WORDS = 0, 1, 2  # what n-grams are made of
@@ -21,8 +21,8 @@ SEEDS = np.array([0, 0x243F6A8885A308D3, 0x13198A2E03707344], np.uint64)  # an n
 
 @kernel
 def decode(text, start, stop, kinds, becomes, characters, character_kinds):
-    """The characters of ``text[start:stop]``, which is UTF-8, as what they become, without those that are nothing, between two
-    spaces: how many there are beside these."""
+    """The characters of ``text[start:stop]``, which is UTF-8, as what they become, without those that are nothing,
+    between two spaces: how many there are beside these."""
     characters[0], character_kinds[0] = SPACE, BLANK
     n = 1
     p = start
@@ -69,8 +69,8 @@ def encoded(out, o, c):
 
 @kernel
 def cut_words(characters, kinds, n, out, o, bounds):
-    """The words of n characters (``decode``), a space between them: (words, position after them in ``out``).  bounds (m, 2) int64:
-    where each begins and ends."""
+    """The words of n characters (``decode``), a space between them: (words, position after them in ``out``).  bounds
+    (m, 2) int64: where each begins and ends."""
     words = length = 0
     begin = o
     for k in range(1, n + 2):
@@ -108,6 +108,20 @@ def cut_characters(characters, kinds, n, within, out, o, bounds):
     return cut, o
 
 
+@inlined
+def count(h, first, last, slots, stamp, ids, values, filled, named, firsts, lasts):
+    """The n-gram of this hash, which lies from ``first`` to ``last`` in ``out``, counted: entries now."""
+    k = entry_of(slots, stamp, ids, filled, np.int64(h >> np.uint64(1)))
+    if k < filled:
+        values[k] += 1.0
+        return filled
+    values[k] = 1.0
+    if named:
+        firsts[k] = first
+        lasts[k] = last
+    return filled + 1
+
+
 @kernel
 def count_words(bounds, n, low, high, out, slots, stamp, ids, values, filled, named, firsts, lasts, hashes):
     """The n-grams of ``low`` to ``high`` words, counted: entries now."""
@@ -120,35 +134,25 @@ def count_words(bounds, n, low, high, out, slots, stamp, ids, values, filled, na
                 h = scramble((h * ORDER) ^ hashes[i + length - 1])
             if length < low:
                 continue
-            k = entry_of(slots, stamp, ids, filled, np.int64(h >> np.uint64(1)))
-            if k == filled:
-                values[k] = 0.0
-                if named:
-                    firsts[k] = bounds[i, 0]
-                    lasts[k] = bounds[i + length - 1, 1]
-                filled += 1
-            values[k] += 1.0
+            last = bounds[i + length - 1, 1]
+            filled = count(h, bounds[i, 0], last, slots, stamp, ids, values, filled, named, firsts, lasts)
     return filled
 
 
 @kernel
-def count_characters(bounds, first, n, low, high, seed, short, out, slots, stamp, ids, values, filled, named, firsts, lasts):
-    """The n-grams of ``low`` to ``high`` of the characters first .. n - 1, counted: entries now.  short: where there are
-    fewer than an n-gram has, all of them are one, once."""
+def count_characters(
+    bounds, first, n, low, high, seed, short, out, slots, stamp, ids, values, filled, named, firsts, lasts
+):
+    """The n-grams of ``low`` to ``high`` of the characters first .. n - 1, counted: entries now.  short: where there
+    are fewer than an n-gram has, all of them are one, once."""
     for length in range(low, high + 1):
         few = first + length > n
         if few and not (short and n > first):
             break
         for i in range(first, n - (n - first if few else length) + 1):
             stop = bounds[min(i + length, n) - 1, 1]
-            k = entry_of(slots, stamp, ids, filled, np.int64(name_hash(out, bounds[i, 0], stop, seed) >> np.uint64(1)))
-            if k == filled:
-                values[k] = 0.0
-                if named:
-                    firsts[k] = bounds[i, 0]
-                    lasts[k] = stop
-                filled += 1
-            values[k] += 1.0
+            h = name_hash(out, bounds[i, 0], stop, seed)
+            filled = count(h, bounds[i, 0], stop, slots, stamp, ids, values, filled, named, firsts, lasts)
         if few or (short and first + length == n):
             break
     return filled
@@ -157,11 +161,9 @@ def count_characters(bounds, first, n, low, high, seed, short, out, slots, stamp
 @kernel
 def find_texts(text, end, prefix, tabbed, labels, texts, lines):
     """Where labels and texts lie in the lines ``text[:end]``: (rows, lines read, whether the next one lacks its tab).
-
     A line is 'label TAB text', or (not ``tabbed``) also text alone; or, where there is a ``prefix`` (uint8), words that
-    begin with it, its labels, and then text.  Outputs: labels, texts (rows, 2) int64, begin and end of each; lines (rows,)
-    int64, the line of each (0-based).
-    """
+    begin with it, its labels, and then text.  Outputs: labels, texts (rows, 2) int64, begin and end of each; lines
+    (rows,) int64, the line of each (0-based)."""
     rows = line = p = 0
     while p < end:
         begin = p
@@ -209,12 +211,10 @@ def find_texts(text, end, prefix, tabbed, labels, texts, lines):
 
 @kernel
 def count_ngrams(text, texts, plan, kinds, becomes, l2, single, named, indptr, ids, values, out, firsts, lasts):
-    """Rows of the n-grams of ``text[texts[i, 0]:texts[i, 1]]``, which is UTF-8: the largest ||x||^2.
-
-    plan (m, 3) int64: of what, and of how many up to how many, n-grams are made.  kinds (uint8), becomes (int32): of code
-    points; those beyond are no letters.  Outputs: indptr, ids, values; named: the name of entry k is
-    ``out[firsts[k]:lasts[k]]`` (where names are not wanted ``out`` has room for the longest row alone).
-    """
+    """Rows of the n-grams of ``text[texts[i, 0]:texts[i, 1]]``, which is UTF-8: the largest ||x||^2.  plan (m, 3)
+    int64: of what, and of how many up to how many, n-grams are made.  kinds (uint8), becomes (int32): of code points;
+    those beyond are no letters.  Outputs: indptr, ids, values; named: the name of entry k is
+    ``out[firsts[k]:lasts[k]]`` (where names are not wanted ``out`` has room for the longest row alone)."""
     filled = o = 0
     largest = 0.0
     longest = 0
@@ -237,10 +237,11 @@ def count_ngrams(text, texts, plan, kinds, becomes, l2, single, named, indptr, i
         stamp = np.int64(row + 1) << 32
         for a in range(plan.shape[0]):
             what, low, high = plan[a, 0], plan[a, 1], plan[a, 2]
+            within = what == WITHIN_WORDS
             if what == WORDS:
                 n, o = cut_words(characters, character_kinds, n_characters, out, o, bounds)
             else:
-                n, o = cut_characters(characters, character_kinds, n_characters, int(what == WITHIN_WORDS), out, o, bounds)
+                n, o = cut_characters(characters, character_kinds, n_characters, int(within), out, o, bounds)
             # at least half of the slots stay free
             most = filled - first + n * (high - low + 2)
             if 2 * most > slots.shape[0]:
@@ -254,17 +255,14 @@ def count_ngrams(text, texts, plan, kinds, becomes, l2, single, named, indptr, i
                 filled = count_words(
                     bounds, n, low, high, out, slots, stamp, ids, values, filled, named, firsts, lasts, hashes
                 )
-            elif what == CHARACTERS:
-                filled = count_characters(
-                    bounds, 0, n, low, high, SEEDS[what], False, out, slots, stamp, ids, values, filled, named, firsts, lasts
-                )
             else:
                 at = 0
-                for j in range(1, n):  # a word lies between two spaces
-                    if bounds[j, 1] == bounds[j, 0] + 1 and out[bounds[j, 0]] == SPACE:
+                for j in range(int(within), n):  # a word lies between two spaces
+                    space = bounds[j, 1] == bounds[j, 0] + 1 and out[bounds[j, 0]] == SPACE
+                    if space if within else j == n - 1:
                         filled = count_characters(
-                            bounds, at, j + 1, low, high, SEEDS[what], True, out, slots, stamp, ids, values, filled, named,
-                            firsts, lasts,
+                            bounds, at, j + 1, low, high, SEEDS[what], within, out, slots, stamp, ids, values, filled,
+                            named, firsts, lasts,
                         )
                         at = j
         filled, square = close_joined(ids, values, first, filled, l2, single)

@@ -4,13 +4,14 @@
 
 Rows come out with ascending, unique ids and without zeros.
 
-The usual pair, "123:0.456" or the like, is read from separators that were found before, sixty-four bytes at a time: where
-each number ends is known, so that no number waits for the one before it (Langdale and Lemire, "Parsing gigabytes of
-JSON per second", 2019, take JSON apart in the same two steps).  All else is read byte by byte.
+The usual pair, "123:0.456" or the like, is read from separators that were found before, sixty-four bytes at a time:
+where each number ends is known, so that no number waits for the one before it (Langdale and Lemire, "Parsing gigabytes
+of JSON per second", 2019, take JSON apart in the same two steps).  All else is read byte by byte.
 """
 
 import numpy as np
 
+from blocksvm.formats.kernels.closing import BIG_VALUE
 from blocksvm.formats.kernels.numbers import (
     BAD_VALUE,
     FINE,
@@ -28,7 +29,6 @@ from blocksvm.formats.kernels.numbers import (
 )
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.rows import products
-from blocksvm.kernels.shuffle import LOWER, sorted_ids
 from blocksvm.kernels.text_bytes import (
     COLON,
     DOT,
@@ -51,58 +51,12 @@ from blocksvm.kernels.text_bytes import (
 )
 
 # What may be wrong with a line, besides a number's own faults.  The sentences for them are in formats/text/svmlight.py.
-BAD_LABEL = 1
-NO_LABEL = 2
-BAD_PAIR = 3
-BAD_ID = 4
-NEGATIVE_ID = 5
-BIG_ID = 6
-BIG_VALUE = 9
-DUPLICATE = 10
-BIG_NORM = 11
+BAD_LABEL, NO_LABEL, BAD_PAIR, BAD_ID, NEGATIVE_ID, BIG_ID = range(1, 7)
 
-NO_ORIGINS = np.empty(0, np.int64)  # where nobody asks which entry each of those left was
 SEPARATORS = 1024  # found ahead; they stay in the first-level cache
-# Where unusual pairs are many, looking for usual ones between them takes longer than it saves: the rest of a row is read
-# byte by byte once fewer than WORTH came together, and so are rows after one that was read so for the most part, but
-# one in TRIED.
+# Where unusual pairs are many, looking for usual ones between them takes longer than it saves: the rest of a row is
+# read byte by byte once fewer than WORTH came together, and so are rows after one of mostly such, but one in TRIED.
 WORTH, TRIED = 8, 64
-
-
-@inlined
-def close_sums(ids, values, start, stop, l2, single, origins):
-    """Scale and round one row whose ids are distinct and drop its zeros, and their ``origins`` (nnz,), or (0,): (code, new stop, or
-    where the fault is, ||x||^2).  Numbers are divided by the largest one before they are squared, so that none is too large."""
-    largest = norm = 1.0
-    if l2:
-        largest = 0.0
-        for k in range(start, stop):
-            largest = max(largest, abs(values[k]))
-        norm = 0.0
-        if largest > 0.0:
-            for k in range(start, stop):
-                norm += (values[k] / largest) ** 2
-            norm = np.sqrt(norm)
-    filled = start
-    total = 0.0
-    for k in range(start, stop):
-        v = values[k]
-        if l2 and v != 0.0:
-            v = v / largest / norm  # their product may overflow
-        if single:
-            v = float(np.float32(v))
-        if not np.isfinite(v):
-            return BIG_VALUE, k, 0.0
-        if v != 0.0:
-            ids[filled] = ids[k]
-            values[filled] = v
-            if origins.shape[0]:
-                origins[filled] = origins[k]
-            filled += 1
-            total += v * v
-    if np.isinf(total):
-        return BIG_NORM, stop, 0.0
-    return FINE, filled, total
 
 
 @inlined
@@ -124,6 +78,12 @@ def close_plain_row(ids, values, start, stop, single):
 
 
 @inlined
+def is_group(text, p):
+    """Whether "qid" is at ``p``."""
+    return byte_at(text, p) == 113 and byte_at(text, p + 1) == 105 and byte_at(text, p + 2) == 100
+
+
+@inlined
 def id_is_big(text, p, stop):
     """Whether the digits from ``p`` to ``stop`` make a number above 2^63 - 1."""
     i = np.uint64(0)
@@ -138,12 +98,10 @@ def id_is_big(text, p, stop):
 
 @kernel
 def usual_pairs(text, p, ends, e, n_ends, ids, values, k):
-    """Read pairs from ``p`` on as long as they are usual ones, at most up to the end of the line.
-
-    Usual: an id of 1 to 16 digits; a colon; perhaps a minus; 1 to 16 digits, or one digit, a point and 1 to 18 digits,
-    or up to 22 where the first are zeros.  Sixteen bytes before ``p`` are read.  ends[e:n_ends]: the separators.
-    Returns (p, where the next pair begins or the line ends, e, k).
-    """
+    """Read pairs from ``p`` on as long as they are usual ones, at most up to the end of the line.  Usual: an id of 1 to
+    16 digits; a colon; perhaps a minus; 1 to 16 digits, or one digit, a point and 1 to 18 digits, or up to 22 where the
+    first are zeros.  Sixteen bytes before ``p`` are read.  ends[e:n_ends]: the separators.  Returns (p, where the next
+    pair begins or the line ends, e, k)."""
     while e + 2 <= n_ends:
         stop, end = ends[np.uint64(e)], ends[np.uint64(e + 1)]
         n = stop - p
@@ -196,13 +154,12 @@ def usual_pairs(text, p, ends, e, n_ends, ids, values, k):
 def parse_rows(text, end, labelled, closing, single, labels, words, indptr, ids, values, lines):
     """Parse ``text[:end]`` (uint8, whole lines, the last byte a newline, ``SPARE`` more bytes after it).
 
-    labelled: a row must begin with its label, or with ? where there is none (else it may lack it): then it is nan.  words (rows, 2) or (0, 2) int64: where it
-    has rows, labels are any words without a colon at the very beginnings of lines, and lie where these say.  closing: rows stay as they are
-    where ids ascend and no value is 0; single: and are rounded to float32.  Outputs: labels (rows,) float64, indptr
-    (rows + 1,) int64, ids int64, values float64, lines (rows,) int64 the line of each row (0-based).
-    Returns (rows, lines read, code, position of the fault, rows closed, largest ||x||^2 of these):
-    ``close_rows`` puts the rows that come after those in order.
-    """
+    labelled: a row must begin with its label, or with ? where there is none (else it may lack it): then it is nan.
+    words (rows, 2) or (0, 2) int64: where it has rows, labels are any words without a colon at the very beginnings of
+    lines, and lie where these say.  closing: rows stay as they are where ids ascend and no value is 0; single: and are
+    rounded to float32.  Outputs: labels (rows,) float64, indptr (rows + 1,) int64, ids int64, values float64, lines
+    (rows,) int64 the line of each row (0-based).  Returns (rows, lines read, code, position of the fault, rows closed,
+    largest ||x||^2 of these): ``close_rows`` puts the rows that come after those in order."""
     ends = np.empty(SEPARATORS, np.int64)
     # these come back from kernels, which would be compiled once for the constant 0 and once for numbers
     searched = n_ends = e = np.int64(0)  # text[:searched] was searched; ends[e:n_ends] are to come
@@ -243,7 +200,7 @@ def parse_rows(text, end, labelled, closing, single, labels, words, indptr, ids,
         elif c == QUESTION and ends_token(byte_at(text, token + 1)):
             labels[rows] = np.nan
             p = token + 1
-        elif byte_at(text, p) == COLON or (c == 113 and byte_at(text, token + 1) == 105 and byte_at(text, token + 2) == 100):
+        elif byte_at(text, p) == COLON or is_group(text, token):
             if labelled:
                 return rows, line, NO_LABEL, token, closed, largest
             labels[rows] = np.nan
@@ -278,7 +235,7 @@ def parse_rows(text, end, labelled, closing, single, labels, words, indptr, ids,
                 break
             token = p
             if not is_digit(c):
-                if c == 113 and byte_at(text, p + 1) == 105 and byte_at(text, p + 2) == 100 and byte_at(text, p + 3) == COLON:
+                if is_group(text, p) and byte_at(text, p + 3) == COLON:
                     p += 4
                     while is_digit(byte_at(text, p)):
                         p += 1
@@ -329,59 +286,3 @@ def parse_rows(text, end, labelled, closing, single, labels, words, indptr, ids,
     return rows, line, FINE, -1, closed, largest
 
 
-@kernel
-def close_rows(indptr, first, rows, ids, values, sums, l2, single, origins):
-    """Put the parsed rows from ``first`` on in order, in place; ``indptr`` shrinks with them.  Returns (row, code, entry)
-    of the first fault, and their largest ||x||^2.
-
-    Entries are sorted by ids, those of one feature added up (sums) or refused.  l2: divide a row by its Euclidean norm;
-    single: round to float32 (values stay in a float64 array); origins (nnz,) or (0,) int64: becomes the entry that each was.
-    """
-    longest = 0
-    for r in range(first, rows):
-        longest = max(longest, indptr[r + 1] - indptr[r])
-    # memory that only rows out of order touch
-    keys, counts = np.empty((2, longest), np.uint64), np.empty(4 << 8, np.int64)
-    old_ids, old_values = np.empty(longest, np.int64), np.empty(longest)
-    traced = origins.shape[0] > 0
-    filled = start = indptr[first]
-    largest = 0.0
-    for r in range(first, rows):
-        stop = indptr[r + 1]
-        n = stop - start
-        rising = True
-        for k in range(start + 1, stop):
-            rising &= ids[k - 1] < ids[k]
-        last = filled + n
-        if rising:
-            if filled < start or traced:
-                for k in range(n):
-                    ids[filled + k] = ids[start + k]
-                    values[filled + k] = values[start + k]
-                    if traced:
-                        origins[filled + k] = start + k
-        else:
-            for k in range(n):
-                old_ids[k] = ids[start + k]
-                old_values[k] = values[start + k]
-            ordered = sorted_ids(old_ids, n, keys, counts)
-            last = filled
-            for k in range(n):
-                at = ordered[k] & LOWER
-                if last > filled and ids[last - 1] == old_ids[at]:
-                    if not sums:
-                        return r, DUPLICATE, last - 1, largest
-                    values[last - 1] += old_values[at]
-                    continue
-                ids[last] = old_ids[at]
-                values[last] = old_values[at]
-                if traced:
-                    origins[last] = start + np.int64(at)
-                last += 1
-        code, filled, square = close_sums(ids, values, filled, last, l2, single, origins)
-        if code != FINE:
-            return r, code, filled, largest
-        largest = max(largest, square)
-        start = stop
-        indptr[r + 1] = filled
-    return rows, FINE, -1, largest

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from blocksvm.formats.kernels.name_hashes import RECENT, name_hash, named_before
+from blocksvm.formats.kernels.closing import BIG_VALUE
 from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, number
-from blocksvm.formats.kernels.svmlight import BIG_VALUE
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.hash_table import scramble
-from blocksvm.kernels.text_bytes import COLON, MINUS, NEWLINE, RETURN, SPACE, TAB, byte_at, eight_bytes, trailing_zeros
+from blocksvm.kernels.hash_table import RECENT, name_hash, named_before, scramble
+from blocksvm.kernels.text_bytes import COLON, MINUS, NEWLINE, SPACE, byte_at, eight_bytes, is_gap, trailing_zeros
 
 QUOTE, BAR, CARET = 39, 124, 94
 ONES = np.uint64(0x0101010101010101)
@@ -15,38 +14,24 @@ HIGH_BITS = np.uint64(0x8080808080808080)
 COLONS = np.uint64(COLON * 0x0101010101010101)
 BARS = np.uint64(BAR * 0x0101010101010101)
 BLANKS = np.uint64((SPACE + 1) * 0x0101010101010101)
-# What may be wrong with a line, besides a number's own faults.
-NO_BAR = 20
-BAD_HEAD = 21  # a word before the first bar that is no number
-LONG_HEAD = 22
-TAG_AMID = 23
-BAD_WEIGHT = 24
-BASE = 25
-NO_NAMESPACE = 26
-BAD_SCALE = 27
-NO_NAME = 28
-
-
-@inlined
-def is_gap(c):
-    return c == SPACE or c == TAB or c == RETURN
+# What may be wrong with a line, besides a number's own faults; BAD_HEAD: a word before the first bar that is no number.
+NO_BAR, BAD_HEAD, LONG_HEAD, TAG_AMID, BAD_WEIGHT, BASE, NO_NAMESPACE, BAD_SCALE, NO_NAME = range(20, 29)
 
 
 @inlined
 def ends_name(c):
-    return c == SPACE or c == COLON or c == NEWLINE or c == BAR or c == TAB or c == RETURN
+    return is_gap(c) or c == COLON or c == NEWLINE or c == BAR
 
 
 @inlined
 def read_name(text, p, seed):
-    """The name at ``p``: (where it ends, its hash).  Eight bytes at a time: a branch for each would be mispredicted at
-    the end of most names."""
+    """The name at ``p``: (where it ends, its hash).  Eight bytes at a time: a branch for each is often mispredicted."""
     h = seed
     start = p
     while True:
         word = eight_bytes(text, p)
-        # the high bit of each byte that is a space or less, a colon or a bar; the lowest one is exact (Warren, "Hacker's
-        # Delight", section 6-1)
+        # the high bit of each byte that is a space or less, a colon or a bar; the lowest one is exact (Warren,
+        # "Hacker's Delight", section 6-1)
         colons = word ^ COLONS
         bars = word ^ BARS
         separators = (word - BLANKS) & ~word | (colons - ONES) & ~colons | (bars - ONES) & ~bars
@@ -67,13 +52,10 @@ def read_name(text, p, seed):
 
 @kernel
 def parse_rows(text, end, labels, weights, indptr, ids, values, lines, named, names, firsts, lasts):
-    """Parse ``text[:end]`` (uint8, whole lines, the last byte a newline, ``SPARE`` more bytes after it).
-
-    Outputs: labels (rows,) float64, nan where there is none; weights (rows,) float64; indptr (rows + 1,) int64; ids
-    int64; values float64; lines (rows,) int64 the line of each row (0-based).  named: names[firsts[k]:lasts[k]] is the
-    name of entry k, as long as ``names`` (uint8) has room.
-    Returns (rows, lines read, code, position of the fault, bytes of names that are needed).
-    """
+    """Parse ``text[:end]`` (uint8, whole lines, the last byte a newline, ``SPARE`` more bytes after it).  Outputs:
+    labels (rows,), nan where there is none, weights (rows,) and values float64; indptr (rows + 1,) and ids int64; lines
+    (rows,) int64, the line of each row (0-based); named: names[firsts[k]:lasts[k]] is the name of entry k, as long as
+    ``names`` (uint8) has room.  Returns (rows, lines read, code, position of the fault, bytes of all names)."""
     recent = np.zeros(RECENT if named else 1, np.int64)  # 1 + the entry that had a name last
     filled = p = rows = k = line = 0
     indptr[0] = 0

@@ -57,21 +57,30 @@ class DocumentReader:
         label_of = self.format.label_of(self.options)
         labels, fault = labels_until(text, label_spans[:n], buffer.lines, label_of, fault)
         n, line = min(len(labels), sound), fault[0] if fault else line
-        notes = self.format.notes(labels, buffer.lines) if self.reading.offers else {}
+        notes = several_in(labels, buffer.lines) if self.reading.offers and not self.format.prefix else {}
         return buffer.batch(piece, line, n, labels, fault, rows.largest, names=rows.names, notes=notes)
 
 
+def several_in(labels: np.ndarray | CodedLabels, lines: np.ndarray) -> dict:
+    """The note on labels that may be several, as ``RowBatch.notes``."""
+    if isinstance(labels, np.ndarray):
+        return {}
+    several = [code for code, label in enumerate(labels.distinct) if "," in label]
+    rows = np.flatnonzero(np.isin(labels.codes, several))
+    return {SEVERAL: (len(rows), int(lines[rows[0]]), repr(labels[rows[0]])[:40])} if len(rows) else {}
+
+
 class Documents:
-    """The format; looks_at: as of ``Format``."""
+    """The format; looks_at: as of ``Format``; decides: the setting that the first lines decide, and what it is else."""
 
     name, lines, prefix, looks_at = "documents", "'label<TAB>text'", b"", (WORDS, SAMPLED_LINES)
+    decides: Mapping = {WORDS: False}
 
     def reader(self, reading: ReaderOptions) -> DocumentReader:
         return DocumentReader(reading, self)
 
     def chosen_of(self, options: Mapping) -> dict:
-        """The settings of the format, and whether labels are words."""
-        return chosen(self.name, options, {WORDS: False})
+        return chosen(self.name, options, self.decides)
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         """The settings, and the kind of labels that the first lines have, unless it is known."""
@@ -82,10 +91,8 @@ class Documents:
         named = first.lower() in LABEL_NAMES and parts[0][2].strip().lower() in TEXT_NAMES
         apart = numbers and first and label_of(first, False) is None and first.lower() not in ODD
         if first not in tokens and (named or (apart and WORDS not in requested)):
-            raise InputError(
-                f"{shown_name(name)}:1: the line looks like a header, and documents have none; take it out, as "
-                "tail -n +2 FILE | ... - does"
-            )
+            wrong = f"{shown_name(name)}:1: the line looks like a header, and documents have none"
+            raise InputError(f"{wrong}; take it out, as tail -n +2 FILE | ... - does")
         if WORDS in requested:
             return self.chosen_of(requested)
         labels = ((k, token.strip()) for k, (token, tab, _) in enumerate(parts) if tab and token.strip())
@@ -102,23 +109,12 @@ class Documents:
 
         return word if options[WORDS] else None
 
-    def notes(self, labels: np.ndarray | CodedLabels, lines: np.ndarray) -> dict:
-        """On labels that may be several, as ``RowBatch.notes``."""
-        if isinstance(labels, np.ndarray):
-            return {}
-        several = [code for code, label in enumerate(labels.distinct) if "," in label]
-        rows = np.flatnonzero(np.isin(labels.codes, several))
-        return {SEVERAL: (len(rows), int(lines[rows[0]]), repr(labels[rows[0]])[:40])} if len(rows) else {}
-
 
 class FastText(Documents):
     """fastText's lines; a row's labels are a list, or it has one at most (``LABEL_TYPE``)."""
 
     name, lines, prefix = "fasttext", "'__label__word text', with one label or several", PREFIX
-    looks_at = LABEL_TYPE, SAMPLED_LINES
-
-    def chosen_of(self, options: Mapping) -> dict:
-        return chosen(self.name, options, {LABEL_TYPE: "string"})
+    looks_at, decides = (LABEL_TYPE, SAMPLED_LINES), {LABEL_TYPE: "string"}
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
         options = self.chosen_of(requested)
@@ -153,9 +149,6 @@ class FastText(Documents):
             return (names if sets else names[0]) if names else None
 
         return label
-
-    def notes(self, labels: np.ndarray | CodedLabels, lines: np.ndarray) -> dict:
-        return {}
 
 
 DOCUMENTS = Documents()

@@ -1,6 +1,7 @@
 """The labels that stand somewhere in the lines of a text: all of them numbers, or all words."""
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 import numpy as np
 
@@ -83,7 +84,8 @@ def labels_until(text: np.ndarray, spans: np.ndarray, lines: np.ndarray, label_o
         try:
             if label_of is None:
                 return _numbers_at(text, spans), fault
-            from blocksvm.formats.table_rows import coded_labels, tokens_at  # which load pyarrow
+            from blocksvm.formats.arrow_arrays import tokens_at  # which load pyarrow
+            from blocksvm.formats.table_rows import coded_labels
 
             return coded_labels(tokens_at(text, spans), label_of), fault
         except RowError as error:
@@ -98,33 +100,34 @@ def _numbers_at(text: np.ndarray, spans: np.ndarray) -> np.ndarray:
     row = numbers_at(text, spans, labels)
     if row < len(spans):
         raise RowError(row, sentence_of(token(row), False))
-    if (wrong := inexact(labels, token, "")) is not None:
-        raise RowError(*wrong)
+    require_exact(labels, token)
     return labels
 
 
-def inexact(labels: np.ndarray, token_of: Callable[[int], bytes], cure: str) -> tuple[int, str] | None:
-    """(row, sentence) of the first label (n,) that is written as a whole number, token_of(row), and is another one in
-    float64, so that labels might merge; None where there is none."""
+def require_exact(labels: np.ndarray, token_of: Callable[[int], bytes], cure: str = "") -> None:
+    """RowError for the first label (n,) that is written as a whole number, token_of(row), and is another one in
+    float64, so that labels might merge."""
     for row in np.flatnonzero(np.abs(labels) >= EXACT).tolist():
         token = token_of(row).strip()
         digits = token.lstrip(b"+-")
         if digits.isdigit() and len(digits) < 400 and int(token) != int(labels[row]):
-            return row, as_exact(token.decode(), cure)
-    return None
+            raise RowError(row, as_exact(token.decode(), cure))
 
 
-def first_words(text: np.ndarray, end: int, lines: np.ndarray) -> Callable[[int], bytes]:
-    """The first word of the line of a row, lines[row] (from 0), of ``text[:end]``."""
-    begins: list[np.ndarray] = []
+def exact_until(labels: np.ndarray, text: np.ndarray, lines: np.ndarray, fault, cure: str = "") -> tuple:
+    """(how many rows come before the first whose label, the first word of its line of the text, is another number in
+    float64, its fault, or ``fault``)"""
 
     def word(row: int) -> bytes:
-        if not begins:
-            begins.append(np.append(0, np.flatnonzero(text[:end] == NEWLINE) + 1))
-        begin = int(begins[0][lines[row]])
+        begin = begins()[lines[row]]
         return text[begin : begin + 400].tobytes().split(maxsplit=1)[0]
 
-    return word
+    begins = cache(lambda: np.append(0, np.flatnonzero(text == NEWLINE) + 1))
+    try:
+        require_exact(labels, word, cure)
+    except RowError as error:
+        return error.row, (int(lines[error.row]), str(error))
+    return len(labels), fault
 
 
 def sentence_of(token: bytes, words: bool, cure: str = "") -> str:

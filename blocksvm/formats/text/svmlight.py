@@ -15,28 +15,27 @@ from blocksvm.base.errors import option
 from blocksvm.base.labels import MENDED
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.format import EXPANSION, ParseBuffer, ReaderOptions
-from blocksvm.formats.kernels import svmlight as codes
-from blocksvm.formats.kernels.svmlight import NO_ORIGINS, close_rows, parse_rows
-from blocksvm.formats.text.row_labels import first_words, inexact, labels_until, set_label, word_label
+from blocksvm.formats.kernels import svmlight as kernels
+from blocksvm.formats.kernels.closing import NO_ORIGINS, close_rows
+from blocksvm.formats.text.row_labels import exact_until, labels_until, set_label, word_label
 from blocksvm.formats.text.text_source import TextPiece, is_number, word_at
 from blocksvm.kernels.text_bytes import NEWLINE
 
 FAULTS = {
-    codes.BAD_LABEL: "{token} is not a number; a line is 'label id:value id:value ...'",
-    codes.NO_LABEL: "the line has no label (it begins with {token}); a line is 'label id:value id:value ...', with ? "
+    kernels.BAD_LABEL: "{token} is not a number; a line is 'label id:value id:value ...'",
+    kernels.NO_LABEL: "the line has no label (it begins with {token}); a line is 'label id:value id:value ...', with ? "
     "for none",
-    codes.BAD_PAIR: "{token} is not id:value",
-    codes.BAD_ID: "{token} does not begin with a feature id, a whole number of 0 or more",
-    codes.NEGATIVE_ID: "{token}: feature ids must be 0 or more",
-    codes.BIG_ID: "{token}: feature ids go up to 9223372036854775807; hash or renumber them",
-    codes.BAD_VALUE: "{token}: the value is not a number",
-    codes.NOT_FINITE: "{token}: not a finite number; remove the entry or give it a value",
-    codes.BIG_NORM: "the squares of the row's values add up to more than float64 holds; scale the features",
+    kernels.BAD_PAIR: "{token} is not id:value",
+    kernels.BAD_ID: "{token} does not begin with a feature id, a whole number of 0 or more",
+    kernels.NEGATIVE_ID: "{token}: feature ids must be 0 or more",
+    kernels.BIG_ID: "{token}: feature ids go up to 9223372036854775807; hash or renumber them",
+    kernels.BAD_VALUE: "{token}: the value is not a number",
+    kernels.NOT_FINITE: "{token}: not a finite number; remove the entry or give it a value",
 }
 # how lines of other formats begin: what they are, and the format that reads them
 FOREIGN = {"{": ("of JSON; objects, one a line, are", "jsonl"), "__label__": ("of fastText, which is", "fasttext")}
 GROUP = re.compile(rb"^[^#\n:]*[ \t]qid:", re.MULTILINE)
-ROW = re.compile(rb"\s*+([-+.\d][-+.\deE]*+|\?)([ \t]++(qid|\+?\d++):[ \t]*+[-+.\deE]++)*+\s*+(#.*)?")
+ROW = re.compile(rb"\s*+([-+.\d][-+.\deE]*+|\?)([ \t]++(qid|\+?\d++):[ \t]*+[-+.\deE]++)*+\s*+(#.*)?\Z")
 
 
 class SvmlightReader:
@@ -54,47 +53,41 @@ class SvmlightReader:
         # else a row's values are rounded after they have been added up, or scaled
         closing = not recipe.l2 and not recipe.sums
         words = np.empty((len(labels) if self.label_of else 0, 2), np.int64)
-        rows, line, code, position, closed, largest = parse_rows(
+        rows, line, code, position, closed, largest = kernels.parse_rows(
             text, end, self.reading.labelled, closing, recipe.single, labels, words, indptr, ids, values, lines
         )
-        fault = None if code == codes.FINE else (line, self._parse_fault(code, word_at(text, position)))
+        fault = None if code == kernels.FINE else (line, self._parse_fault(code, word_at(text, position)))
         cure = f"{option('format', 'svmlight-named')} takes labels as words" if self.reading.offers else ""
         if self.label_of is not None:
             labels, fault = labels_until(text, words[:rows], lines, self.label_of, fault)
             rows = len(labels)
-        elif (wrong := inexact(labels[:rows], first_words(text, end, lines), cure)) is not None:
-            rows, sentence = wrong
-            fault = int(lines[rows]), sentence
+        else:
+            rows, fault = exact_until(labels[:rows], text[:end], lines, fault, cure)
         if closed < rows:  # of most files every row is closed, and this kernel need not be compiled
             done, code, entry, others = close_rows(
                 indptr, closed, rows, ids, values, recipe.sums, recipe.l2, recipe.single, NO_ORIGINS
             )
             largest = max(largest, others)
-            if code != codes.FINE:
+            if code != kernels.FINE:
                 rows = done
-                fault = (int(lines[done]), self._row_fault(code, ids, entry))
+                fault = int(lines[done]), self.reading.fault_of(code, f"feature id {ids[entry]}")
         notes = groups_in(text[:end], lines[:rows])
         return buffer.batch(piece, line, rows, labels, fault, largest, notes=notes)
 
     def _parse_fault(self, code: int, token: str) -> str:
-        if code == codes.BIG_VALUE:
-            return self.reading.too_large(f"feature id {token.strip(chr(39)).partition(':')[0]}")
+        if code == kernels.BIG_VALUE:
+            return self.reading.fault_of(code, f"feature id {token.strip(chr(39)).partition(':')[0]}")
         more = ""
-        if code == codes.NOT_FINITE and ":" not in token:
+        if code == kernels.NOT_FINITE and ":" not in token:
             if is_number(token):
                 return f"the label {token} is not a finite number; {MENDED}"
-            code = codes.BAD_LABEL  # a word that begins as nan or inf do
-        if code == codes.BAD_LABEL:
+            code = kernels.BAD_LABEL  # a word that begins as nan or inf do
+        if code == kernels.BAD_LABEL:
             for begins, (what, name) in FOREIGN.items():
                 if token[1:].lstrip("[").startswith(begins):
                     return f"{token} begins a line {what} read by {option('format', name)}"
             more = f" (words and sets of labels are read by {option('format', 'svmlight-named')} and multilabel)"
         return FAULTS[code].format(token=token) + more
-
-    def _row_fault(self, code: int, ids: np.ndarray, entry: int) -> str:
-        if code == codes.DUPLICATE:
-            return self.reading.twice(f"feature id {ids[entry]}")
-        return self.reading.too_large(f"feature id {ids[entry]}") if code == codes.BIG_VALUE else FAULTS[code]
 
 
 def groups_in(text: np.ndarray, lines: np.ndarray) -> dict:
@@ -113,16 +106,13 @@ def groups_in(text: np.ndarray, lines: np.ndarray) -> dict:
 class Svmlight:
     """The format; label_of: as of its reader; required: whether a row must have a label."""
 
+    row = ROW
+
     def __init__(self, lines: str, label_of: Callable | None = None, required: bool = True):
         self.lines, self.label_of, self.required = lines, label_of, required
 
     def reader(self, reading: ReaderOptions) -> SvmlightReader:
         return SvmlightReader(replace(reading, labelled=reading.labelled and self.required), self.label_of)
-
-    def score(self, head: bytes) -> float:
-        """The share of the first lines that are label and pairs."""
-        lines = [line for line in head.split(b"\n")[:50] if line.strip()]
-        return sum(ROW.fullmatch(line) is not None for line in lines) / max(1, len(lines))
 
 
 SVMLIGHT = Svmlight("'label id:value ...'")

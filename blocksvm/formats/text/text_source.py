@@ -25,7 +25,6 @@ MOST_OPEN = 64  # lines that a record with line breaks within its quotes is look
 LONE_RETURNS = "lines end in carriage returns alone; convert them, as tr '\\r' '\\n' does"
 NOT_UTF8 = "the line is not UTF-8; convert it, as iconv -f latin1 -t utf-8 does"
 LAST_ASCII = 127
-PADDING = np.zeros(SPARE, np.uint8)
 FARTHEST_END = 1 << 30  # bytes that are searched for the end of a line which is too long
 
 
@@ -55,7 +54,9 @@ class TextPiece:
 
     def padded(self) -> np.ndarray:
         """The text, with what a parser may look ahead after it."""
-        return self.text if len(self.text) >= self.end + SPARE else np.append(self.text[: self.end], PADDING)
+        if len(self.text) >= self.end + SPARE:
+            return self.text
+        return np.append(self.text[: self.end], np.zeros(SPARE, np.uint8))
 
 
 @dataclass(frozen=True)
@@ -127,11 +128,8 @@ class OpenText:
         if not parts[-1] and n == len(ends) < lines:
             return self.held  # all of it, whose last line may end with it
         if not n:
-            name = shown_name(self.source.name)
-            raise InputError(
-                f"{name}: the first line is longer than {2 * longest:,} bytes; give more {option('memory')}, or check "
-                "that this is text with a row a line"
-            )
+            wrong = f"{shown_name(self.source.name)}: the first line is longer than {2 * longest:,} bytes"
+            raise InputError(f"{wrong}; give more {option('memory')}, or check that this is text with a row a line")
         return self.held[: ends[n - 1]]
 
     def take(self, view: memoryview, once: bool = False) -> int:
@@ -172,10 +170,8 @@ class OpenText:
         """At the end: InputError where the file has become shorter than it was when it was opened."""
         size = self.source.stored_bytes
         if size is not None and self.stored.tell() < size:
-            raise InputError(
-                f"{self.source.name}: was cut while it was read, {self.stored.tell():,} of its {size:,} bytes are "
-                "left; get it again, and read it when it is whole"
-            )
+            wrong = f"was cut while it was read, {self.stored.tell():,} of its {size:,} bytes are left"
+            raise InputError(f"{self.source.name}: {wrong}; get it again, and read it when it is whole")
 
     def rest_of_line(self) -> int | None:
         """Bytes up to the next newline or the end; None where it is too far away to be searched for."""
@@ -223,12 +219,10 @@ class TextInputs:
 
     def pieces(self, piece_bytes: int, limit: LineLimit, eager: bool = False, digested: bool = True,
                spare: queue.SimpleQueue | None = None) -> Generator[TextPiece, None, None]:  # fmt: skip
-        """Pieces of about ``piece_bytes``; a longer line makes a longer piece, up to the limit.
-
-        Each piece owns its memory.  eager: what a pipe has ready makes a piece, however small; digested: the source's
-        fingerprint is wanted; spare: arrays of pieces that are done with, to be filled again.  Raises InputError for a
-        missing, unreadable, truncated or binary file, and for a line that is too long.
-        """
+        """Pieces of about ``piece_bytes``; a longer line makes a longer piece, up to the limit.  Each piece owns its
+        memory.  eager: what a pipe has ready makes a piece, however small; digested: the source's fingerprint is
+        wanted; spare: arrays of pieces that are done with, to be filled again.  Raises InputError for a missing,
+        unreadable, truncated or binary file, and for a line that is too long."""
         sizes = [file_size(name) for name in self.names]
         total = None if None in sizes else sum(sizes)
         stored_before = 0

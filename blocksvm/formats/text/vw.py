@@ -22,9 +22,9 @@ import numpy as np
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats.format import ParseBuffer, ReaderOptions
 from blocksvm.formats.kernels import vw as kernels
+from blocksvm.formats.kernels.closing import BIG_NORM, BIG_VALUE, close_rows
 from blocksvm.formats.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE
-from blocksvm.formats.kernels.svmlight import BIG_NORM, BIG_VALUE, close_rows
-from blocksvm.formats.text.row_labels import first_words, inexact
+from blocksvm.formats.text.row_labels import exact_until
 from blocksvm.formats.text.text_source import TextPiece, is_number, quoted, utf8_lines
 
 LINE = "'[label [weight]] [tag]|namespace feature:value ...'"
@@ -40,9 +40,9 @@ FAULTS = {
     kernels.NO_NAME: "{token}: the feature has no name",
     BAD_VALUE: "{token}: the value is not a number",
     NOT_FINITE: "{token}: not a finite number; remove the entry or give it a value",
-    BIG_NORM: "the squares of the row's values add up to more than float64 holds; scale the features",
 }
-# every word ends where the next one can't begin, so that no blank is looked at twice
+# a line with a bar, before it no more than numbers and a tag, and a feature after it; every word ends where the next
+# one can't begin, so that no blank is looked at twice
 ROW = re.compile(rb"\s*+([-+.\deE]++\s++){0,3}+('?[^\s|,;]*+)\s*+(\|[^\s|]*+\s*+)++[^\s|]")
 WORD = re.compile(rb"\|?[^\s|]*")
 
@@ -73,10 +73,7 @@ class VwReader:
             names = np.empty(name_bytes, np.uint8)
         if code != FINE:
             fault = line, self._sentence(code, text, position)
-        wrong = inexact(labels[:rows], first_words(text, end, buffer.lines), "")
-        if wrong is not None:
-            rows, sentence = wrong
-            fault = int(buffer.lines[rows]), sentence
+        rows, fault = exact_until(labels[:rows], text[:end], buffer.lines, fault)
         origins = np.arange(indptr[rows] if named else 0)
         done, code, entry, largest = close_rows(indptr, 0, rows, ids, values, True, recipe.l2, recipe.single, origins)
         firsts, lasts = firsts[origins], lasts[origins]
@@ -84,9 +81,8 @@ class VwReader:
             if code != BIG_NORM and not named:
                 again = VwReader(replace(self.reading, named=True)).parse(piece)  # the fault has a name in it
                 return replace(again, names=None)
-            rows = done
-            what = FAULTS[code] if code == BIG_NORM else self._too_large(names[firsts[entry] : lasts[entry]])
-            fault = int(buffer.lines[done]), what
+            rows, name = done, b"" if code == BIG_NORM else names[firsts[entry] : lasts[entry]].tobytes()
+            fault = int(buffer.lines[done]), self.reading.fault_of(code, f"the feature {quoted(name[:60])}")
         weights = weights[:rows]
         return buffer.batch(
             piece, line, rows, labels, fault, largest, weights=None if (weights == 1.0).all() else weights,
@@ -96,23 +92,16 @@ class VwReader:
     def _sentence(self, code: int, text: np.ndarray, position: int) -> str:
         word = WORD.match(text[position : position + 40].tobytes())[0]
         if code == BIG_VALUE:
-            return self._too_large(np.frombuffer(word.partition(b":")[0], np.uint8))
+            return self.reading.fault_of(code, f"the feature {quoted(word.partition(b':')[0])}")
         if code == NOT_FINITE and b":" not in word and not is_number(quoted(word)):
             code = kernels.BAD_HEAD  # a word that begins as nan or inf do
         return FAULTS[code].format(token=quoted(word))
-
-    def _too_large(self, name: np.ndarray) -> str:
-        return self.reading.too_large(f"the feature {quoted(name[:60].tobytes())}")
 
 
 class Vw:
     lines = LINE
     reader = VwReader
-
-    def score(self, head: bytes) -> float:
-        """The share of the first lines with a bar, before it no more than numbers and a tag, and a feature after it."""
-        lines = [line for line in head.split(b"\n")[:50] if line.strip()]
-        return sum(ROW.match(line) is not None for line in lines) / max(1, len(lines))
+    row = ROW
 
 
 VW = Vw()
