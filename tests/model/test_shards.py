@@ -43,16 +43,14 @@ def corpus(tmp_path_factory):
         lines = [json.dumps(row | {"label": LABELS[row["id"] % classes]}) for row in rows]
         (folder / "train.jsonl").write_text("\n".join(lines))
         split_rows([folder / "train.jsonl"], folder / f"{name}.h5", SplitSettings())
+        with open_store(folder / f"{name}.h5") as store:
+            fit(store, loss="logistic").save(folder / f"{name}-model.h5")
     return folder, rows
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def models(corpus):
-    folder, _ = corpus
-    for name in ("three", "two"):
-        with open_store(folder / f"{name}.h5") as store:
-            fit(store, loss="logistic").save(folder / f"{name}-model.h5")
-    return {name: folder / f"{name}-model.h5" for name in ("three", "two")}
+    return {name: corpus[0] / f"{name}-model.h5" for name in ("three", "two")}
 
 
 def read(path) -> list[dict]:

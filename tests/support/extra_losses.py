@@ -21,12 +21,8 @@ class ByHelpers(NamedTuple):
         a = -derivative(self, z, y, c)
         return -conjugate(self, a, y, c) - a * z
 
-    derivative = Tube.derivative
-    conjugate = Tube.conjugate
-    direction = Tube.direction
-    step = Tube.step
-    stationarity = Tube.stationarity
-    feasible = Tube.feasible
+    derivative, conjugate, direction = Tube.derivative, Tube.conjugate, Tube.direction
+    step, stationarity, feasible = Tube.step, Tube.stationarity, Tube.feasible
 
 
 HUBER_BY_HELPERS = replace(HUBER, name="huber-by-helpers", form=ByHelpers)

@@ -58,7 +58,7 @@ def exact_gap(X, y, w, prior, alpha):
     u = [sum(Fraction(float(a)) * int(label) * row[j] for a, label, row in zip(alpha, y, fractions, strict=True))
          for j in range(X.shape[1])]  # fmt: skip
     w, prior = ([Fraction(float(v)) for v in vector] for vector in (w, prior))
-    d = X.shape[1]
+    d = len(u)
     margins = [int(label) * sum(a * b for a, b in zip(row, w[:d], strict=True))
                for label, row in zip(y, fractions, strict=True)]  # fmt: skip
     primal = sum((a - b) ** 2 for a, b in zip(w, prior, strict=True)) / 2 + sum(max(0, 1 - m) for m in margins)
@@ -71,9 +71,8 @@ def exact_gap(X, y, w, prior, alpha):
 def test_a_prior_of_a_large_norm_does_not_cancel(norm, known):
     """Its features may be ones that no row has; or all rows have them, of whose scores they are then nearly all."""
     X, y = random_rows(n=40, d=6, seed=4)
-    X = X.tolil()
-    X[:, 5] = 2.0**-20 if known else 0.0
-    X = X.tocsr()
+    X = sparse.hstack([X[:, :5], np.full((40, 1), 2.0**-20 * known)], "csr")
+    X.eliminate_zeros()
     rng = np.random.default_rng(2)
     prior = np.append(0.1 * rng.standard_normal(5), [norm, 0.0])
     alpha = rng.random(40)
@@ -182,8 +181,7 @@ def test_what_of_the_drift_is_orthogonal_to_w_is_in_the_gap(loss, with_prior):
     alpha = rng.uniform(0.1, 0.9, 80)
     prior = np.append(0.1 * rng.standard_normal(30), 0.0) if with_prior else None
     w = np.append(X.T @ (alpha * y), 0.0) + (0.0 if prior is None else prior)
-    away = rng.standard_normal(31)
-    away[-1] = 0.0
+    away = np.append(rng.standard_normal(31)[:-1], 0.0)
     away -= w * (away @ w) / (w @ w)
     w += 0.3 * away / np.linalg.norm(away)
     problem = two_classes(y, loss)
