@@ -1,4 +1,7 @@
-"""What all tests share: commands run in the process of the tests, a server of objects, how many examples are drawn."""
+"""What all tests share: commands run in the process of the tests, a server of objects, how many examples are drawn.
+
+SciPy is imported within fixtures alone: a filter of warnings that it sets must hold while tests are collected.
+"""
 
 import gc
 import os
@@ -8,7 +11,6 @@ from functools import partial
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from support import training_cases
 
 # HYPOTHESIS_PROFILE=nightly draws twenty times as many examples
 quick = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -27,22 +29,28 @@ def freeze_what_is_loaded():
 @pytest.fixture(scope="session")
 def rows():
     """(X (200, 30) CSR, y of +-1), unless a file has rows of its own; no test changes them."""
-    return training_cases.random_rows(n=200, d=30, seed=51)
+    from support.training_cases import random_rows
+
+    return random_rows(n=200, d=30, seed=51)
 
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory, rows):
     """The path of a store of these rows, of some ten chunks."""
-    return training_cases.make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=128, dtype="float64")
+    from support.training_cases import make_store
+
+    return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=128, dtype="float64")
 
 
 @pytest.fixture(scope="session")
 def stores(tmp_path_factory):
     """Paths of stores of the same 400 rows, by how many classes these have: 2, 3 and 20, unless a file has others."""
-    X, y = training_cases.random_rows(n=400, d=40, seed=6)
+    from support.training_cases import make_store, random_rows
+
+    X, y = random_rows(n=400, d=40, seed=6)
     labels = {2: y, 3: np.where(np.arange(400) % 3 == 0, 2.0, y), 20: np.arange(400.0) % 10 * y}
     folder = tmp_path_factory.mktemp("stores")
-    return {k: str(training_cases.make_store(folder, X, labels[k], f"{k}", 128)) for k in labels}
+    return {k: str(make_store(folder, X, labels[k], f"{k}", 128)) for k in labels}
 
 
 @pytest.fixture
@@ -74,7 +82,9 @@ def server(monkeypatch):
 @pytest.fixture
 def run_in_process(capsys):
     """run_in_process(main or line, *arguments) runs a command as ``python -m`` does, but here; gives an Outcome."""
-    return partial(training_cases.run_in_process, capsys)
+    from support.training_cases import run_in_process
+
+    return partial(run_in_process, capsys)
 
 
 @pytest.fixture

@@ -253,12 +253,9 @@ def optimum(X, y, C_rows, loss):
 
 def crammer_singer_primal(X, y, W, C_rows, prior=0.0):
     """1/2 ||W - W0||^2 + sum_i C_i max_k ([k != y_i] + <w_k - w_y, x_i>); W (k, d); Crammer, Singer, JMLR 2, 2001."""
-    X = np.asarray(X, dtype=np.float64)
-    total = 0.5 * float(np.sum((W - prior) ** 2))
-    for x, label, c in zip(X, y, C_rows, strict=True):
-        z = W @ x
-        total += c * max(z[k] - z[label] + (k != label) for k in range(len(W)))
-    return total
+    z, own = np.asarray(X, dtype=np.float64) @ W.T, np.asarray(y)[:, None]
+    losses = z - np.take_along_axis(z, own, axis=1) + (np.arange(len(W)) != own)
+    return 0.5 * float(np.sum((W - prior) ** 2)) + float(losses.max(axis=1) @ C_rows)
 
 
 def crammer_singer_dual(X, y, A, prior=None):

@@ -14,7 +14,7 @@ import pytest
 import shtab
 from support.damage_files import prepare
 from support.paths import ROOT
-from support.training_cases import random_rows, stop_after, svmlight
+from support.training_cases import random_rows, stop_after
 
 from blocksvm import InputError, Matrix, completion, fit, load_model, measure_regret, open_store
 from blocksvm.cli.commands import COMMANDS, module_of
@@ -58,12 +58,11 @@ def test_predictions_without_a_reader(store, tmp_path):
         assert "Traceback" not in done.stderr and "Exception" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "name", "value"),
-    [("--labels -1,1 x", "labels", "-1,1"), ("x --labels=-1,1", "labels", "-1,1"), ("--tol -1e-3 x", "tol", -1e-3),
-     ("-C -inf x", "C", -float("inf")), ("-C0.5 x", "C", 0.5),
-     ("--pair -0.1 held.h5 x", "pair", ["-0.1", "held.h5"]), ("-", "input", "-"), ("-- -x", "input", "./-x")],
-)  # fmt: skip
+@pytest.mark.parametrize(("arguments", "name", "value"), [
+    ("--labels -1,1 x", "labels", "-1,1"), ("x --labels=-1,1", "labels", "-1,1"), ("--tol -1e-3 x", "tol", -1e-3),
+    ("-C -inf x", "C", -float("inf")), ("-C0.5 x", "C", 0.5),
+    ("--pair -0.1 held.h5 x", "pair", ["-0.1", "held.h5"]), ("-", "input", "-"), ("-- -x", "input", "./-x"),
+])  # fmt: skip
 def test_values_may_begin_with_a_minus(arguments, name, value):
     p = Parser("test", "")
     for option, kind in (("input", {}), ("-C", {"type": float}), ("--labels", {}), ("--tol", {"type": float}),
@@ -96,12 +95,10 @@ def test_a_character_that_an_output_lacks_is_escaped(tmp_path, monkeypatch, enco
 
 
 def test_a_message_speaks_as_its_caller(store, tmp_path, refusal):
-    source = Matrix(*random_rows(seed=5))
-    with pytest.raises(InputError, match="^tol=-1: must be"):
-        fit(source, tol=-1.0)
-    assert "error: --tol -1: must be" in refusal("train", store, tmp_path / "m.h5", "--tol", "-1", "--quiet")
-    with pytest.raises(InputError, match="^tol=-1: must be"):  # and as before again
-        fit(source, tol=-1.0)
+    for _ in range(2):  # before a command and behind it
+        with pytest.raises(InputError, match="^tol=-1: must be"):
+            fit(Matrix(*random_rows(seed=5)), tol=-1.0)
+        assert "error: --tol -1: must be" in refusal("train", store, tmp_path / "m.h5", "--tol", "-1", "--quiet")
 
 
 def test_rows_with_labels_that_the_model_does_not_know(tmp_path, succeeds):
@@ -116,7 +113,7 @@ def test_rows_with_labels_that_the_model_does_not_know(tmp_path, succeeds):
     assert "1 of 2 labelled rows have a label (3) that is not one of the model's (-1, 1); they count as wrong" in err
 
 
-REFUSED = [  # a command, how its line goes on behind the names of files, and what is said
+@pytest.mark.parametrize(("name", "words", "says"), [  # a command, the end of its line, what is said
     ("train", "-s 3", "-s: no such option here; LIBLINEAR's -s is --loss here: hinge is its 3"),
     ("train", "-v 5", "blocksvm cv STORE.h5 --folds N"), ("train", "-w1 2", "--class-weight LABEL=W"),
     ("stream", "--cache_file=x", "blocksvm split INPUT STORE.h5"), ("stream", "--loss_function hinge", "--loss NAME"),
@@ -129,7 +126,7 @@ REFUSED = [  # a command, how its line goes on behind the names of files, and wh
     ("train", "--seed --overwrite", "--seed: expected one argument"),
     ("train", "--seed --overwirte", "did you mean --overwrite?"),
     ("cv", "--fold 3 --sed 4", "did you mean --folds?; --sed: no such option here; did you mean --seed?"),
-    ("train", "--kernl x --max_outr=3 -c 5 --l1 2", "--kernl: no such option here; did you mean --kernel? ... "
+    ("train", "--kernl x --max_outr=3 -c 5 --l1 2", "--kernl: no such option here; ... "
      "--max_outr: no such option here; did you mean --max-outer? ... -c: no such option here; LIBLINEAR's C is -C ... "
      "--l1: dual-cd does not accept it"),
     ("train", "--learner pa11", "; did you mean pa1?"), ("train", "--solver dual-dc", "; did you mean dual-cd?"),
@@ -137,7 +134,7 @@ REFUSED = [  # a command, how its line goes on behind the names of files, and wh
     ("train", "--lerner pa1", "; did you mean --learner?"), ("train", "--solver zzz", "--solver zzz: no such solver"),
     ("train", "--loss perceptron", "for dual-cd choose one of hinge, squared-hinge, logistic\n"),  # of the same targets
     ("train", "-C 0", "-C 0: must be a finite number above 0"), ("train", "-C 1 --lambda 1", "say the same thing"),
-    ("train", "--loss log", "--loss log: no such loss; choose one of hinge, squared-hinge"),
+    ("train", "--loss log", "--loss log: no such loss; choose one of hinge, squared-hinge ... did you mean logistic?"),
     ("train", "--schedule often", "--schedule often: expected auto, overlap"),
     ("train", "--memory 10kB", "--memory 0.01MB is too small"),
     ("train", "--class-weight heavy", "--class-weight heavy: expected balanced or LABEL=WEIGHT"),
@@ -146,10 +143,7 @@ REFUSED = [  # a command, how its line goes on behind the names of files, and wh
     ("train", "--from nowhere.h5", "nowhere.h5: no such file"),
     ("train", "--valid nowhere.h5", "nowhere.h5: no such file"),
     ("train", "--resume --log t.jsonl", "--resume needs --checkpoint FILE"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "words", "says"), REFUSED)
+])  # fmt: skip
 def test_a_wrong_line_is_one_sentence_and_exit_2(store, tmp_path, monkeypatch, run_in_process, name, words, says):
     monkeypatch.chdir(tmp_path)
     code, out, err = run_in_process(name, store, "out.h5", "--quiet", *words.split())
@@ -172,11 +166,10 @@ def test_hints_name_options_that_exist():
     assert all(hint[-1] not in ".;" for hint in FOREIGN_OPTIONS.values())
 
 
-@pytest.mark.parametrize(
-    ("main", "words", "others"),
-    [("train", "--l1 3", {"fobos", "subgradient", "hf-fobos"}), ("train", "--kernel rbf", {"kernel", "kernel-pa1"}),
-     ("regret", "--learner pa --confidence 0.5", {"cw-var"})],
-)  # fmt: skip
+@pytest.mark.parametrize(("main", "words", "others"), [
+    ("train", "--l1 3", {"fobos", "subgradient", "hf-fobos"}), ("train", "--kernel rbf", {"kernel", "kernel-pa1"}),
+    ("regret", "--learner pa --confidence 0.5", {"cw-var"}),
+])  # fmt: skip
 def test_an_option_of_others_names_those(store, refusal, main, words, others):
     line = refusal(main, store, *["out.h5"][: main == "train"], *words.split())
     listed = line.partition("is an option of ")[2].removesuffix(", ...").split(", ")
@@ -214,15 +207,13 @@ def completed(script, *words):
 def test_bash_completes_commands_options_values_and_files(tmp_path, monkeypatch):
     script = shtab.complete(completion.commands(), "bash")
     assert set(completed(script, "")) >= set(COMMANDS)
-    assert completed(script, "str") == ["stream", "structure"]
-    assert completed(script, "train", "store.h5", "model.h5", "--multi") == ["--multiclass"]
-    assert completed(script, "train", "--loss", "hin") == ["hinge"]
     assert {"squared-hinge"} <= set(completed(script, "train", "--loss", ""))  # of any solver
-    assert completed(script, "stream", "--learner", "adagrad-f") == ["adagrad-fobos"]
-    assert completed(script, "stream", "--format", "v") == ["vw"]
-    assert completed(script, "cv", "--select", "r") == ["rmse"]
-    assert completed(script, "completion", "z") == ["zsh"]
-    assert completed(script, "regret", "--confid") == ["--confidence"]
+    for line, offered in (
+        ("str", "stream structure"), ("train store.h5 model.h5 --multi", "--multiclass"), ("train --loss hin", "hinge"),
+        ("stream --learner adagrad-f", "adagrad-fobos"), ("stream --format v", "vw"), ("cv --select r", "rmse"),
+        ("completion z", "zsh"), ("regret --confid", "--confidence"),
+    ):  # fmt: skip
+        assert completed(script, *line.split()) == offered.split()
     (tmp_path / "rows.h5").touch()
     monkeypatch.chdir(tmp_path)
     for words in (("train", ""), ("train", "--log", "ro"), ("predict", "ro"), ("split", "r")):
@@ -236,30 +227,29 @@ def test_the_completion_command(succeeds, monkeypatch, refusal):
     assert "pip install shtab" in refusal("completion", "bash")
 
 
-# in their order, in a folder with rows.svm and tags.txt: each prints one line at most
-QUIET = ["split rows.svm store.h5 --holdout 0.2 test.h5",
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    here = tmp_path_factory.mktemp("in")
+    prepare(here)
+    (here / "pool.svm").write_text(re.sub("^[-1]+", "?", (here / "s.svm").read_text(), flags=re.MULTILINE))
+    return here
+
+
+# in their order, beside the examples: each prints one line at most
+QUIET = ["split s.svm store.h5 --holdout 0.2 test.h5",
          "train store.h5 model.h5 --valid test.h5 --calibrate platt --checkpoint run.ckpt --resume",
          "train store.h5 far.h5 --max-outer 1 --schedule 1 --tol 1e-12", "predict model.h5 test.h5 out.txt",
-         "predict model.h5 rows.svm probabilities.txt --probabilities",
-         "stream rows.svm --model online.h5 --predictions p.txt --passes 2", "stream rows.svm --learner pa1,arow",
+         "predict model.h5 s.svm probabilities.txt --probabilities",
+         "stream s.svm --model online.h5 --predictions p.txt --passes 2", "stream s.svm --learner pa1,arow",
          "export model.h5 model.liblinear --format liblinear", "import model.liblinear again.h5",
-         "structure train tags.txt tags.h5 --task tags", "report trace.jsonl -o page.html"]  # fmt: skip
+         "structure train s.txt tags.h5 --task tags", "report trace.jsonl -o page.html"]  # fmt: skip
 # these are asked for figures: they print their table, and no word about files
 TABLES = ["cv store.h5 -C 1 --folds 2 --refit best.h5", "margin store.h5 -C 1", "regret store.h5 --learner pa1",
-          "structure evaluate tags.h5 tags.txt"]  # fmt: skip
+          "structure evaluate tags.h5 s.txt"]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("quiet")
-    X, y = random_rows(n=80, d=12, seed=5, dtype=np.float32)
-    (folder / "rows.svm").write_text(svmlight(X, y))
-    (folder / "tags.txt").write_text("the DT\ndog NN\nran VB\n\n" * 4)
-    return folder
-
-
-def test_quiet_leaves_one_line_of_each_command_or_its_table(folder, succeeds, monkeypatch):
-    monkeypatch.chdir(folder)
+def test_quiet_leaves_one_line_of_each_command_or_its_table(examples, succeeds, monkeypatch):
+    monkeypatch.chdir(examples)
     for line in (*QUIET[:2], QUIET[1].replace("model", "m2") + " --log trace.jsonl", *QUIET[2:], *TABLES):
         done = succeeds(line, "--quiet", "--overwrite")
         assert done.err == "", line
@@ -270,13 +260,12 @@ def test_quiet_leaves_one_line_of_each_command_or_its_table(folder, succeeds, mo
         assert line != QUIET[2] or done.out.startswith("not converged: ")
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "options", "rows"),
-    [("1 1:1\n-1 2:1\n" * 2, "rows.svm", "", "NEW.svm"), ("1 1:1\n-1 2:1\n" * 2, "rows.v1.svm", "", "NEW.svm"),
-     ("1 1:1\n-1 2:1\n" * 2, "rows", "", "NEW-TEXT"), ("label,a\n1,2\n-1,3\n", "rows.csv", "--format csv", "NEW.csv"),
-     ("pos\tgood film\nneg\tdull film\n" * 2, "reviews.tsv", "--format documents", "NEW.tsv"),
-     ("1 | a b\n-1 | c\n" * 2, "clicks.vw.gz", "", "NEW.vw.gz")],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "name", "options", "rows"), [
+    ("1 1:1\n-1 2:1\n" * 2, "rows.svm", "", "NEW.svm"), ("1 1:1\n-1 2:1\n" * 2, "rows.v1.svm", "", "NEW.svm"),
+    ("1 1:1\n-1 2:1\n" * 2, "rows", "", "NEW-TEXT"), ("label,a\n1,2\n-1,3\n", "rows.csv", "--format csv", "NEW.csv"),
+    ("pos\tgood film\nneg\tdull film\n" * 2, "reviews.tsv", "--format documents", "NEW.tsv"),
+    ("1 | a b\n-1 | c\n" * 2, "clicks.vw.gz", "", "NEW.vw.gz"),
+])  # fmt: skip
 def test_the_next_command_names_rows_of_the_same_kind(tmp_path, text, name, options, rows, succeeds):
     data = gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
     (tmp_path / name).write_bytes(data)
@@ -296,14 +285,6 @@ FIGURES = {"split": "{0}/s.svm {0}/split.h5 --holdout 0.2 {0}/test.h5 --overwrit
            "margin": "{0}/s.h5 -C 1 --overwrite", "info": "{0}/s.h5 --overwrite",
            "stream": "{0}/s.svm --learner pa1 --overwrite",
            "structure": "evaluate {0}/chunks.h5 {0}/s.txt --overwrite"}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def examples(tmp_path_factory):
-    here = tmp_path_factory.mktemp("in")
-    prepare(here)
-    (here / "pool.svm").write_text(re.sub("^[-1]+", "?", (here / "s.svm").read_text(), flags=re.MULTILINE))
-    return here
 
 
 @pytest.mark.slow

@@ -80,19 +80,16 @@ def test_a_signal_that_a_library_swallowed_is_not_lost():
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    "body",
-    [
-        "    exec('signal.raise_signal(signal.SIGTERM)')\n",  # in code that is made from text
-        # as numpy has it while it is imported
-        "    try:\n        signal.raise_signal(signal.SIGTERM)\n"
-        "    except BaseException as error:\n        raise ImportError('numpy') from error\n",
-        "    console.show_with = lambda shown: signal.raise_signal(signal.SIGTERM)\n",  # behind the command's end
-        # in a destructor, out of which nothing can be raised
-        "    class Gone:\n        def __del__(self):\n            signal.raise_signal(signal.SIGTERM)\n"
-        "    Gone()\n    console.catch_signals()\n",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "    exec('signal.raise_signal(signal.SIGTERM)')\n",  # in code that is made from text
+    # as numpy has it while it is imported
+    "    try:\n        signal.raise_signal(signal.SIGTERM)\n"
+    "    except BaseException as error:\n        raise ImportError('numpy') from error\n",
+    "    console.show_with = lambda shown: signal.raise_signal(signal.SIGTERM)\n",  # behind the command's end
+    # in a destructor, out of which nothing can be raised
+    "    class Gone:\n        def __del__(self):\n            signal.raise_signal(signal.SIGTERM)\n"
+    "    Gone()\n    console.catch_signals()\n",
+])  # fmt: skip
 def test_the_exit_status_is_130_while_libraries_are_imported_and_behind_the_end(body):
     script = f"import signal\nfrom blocksvm.cli import console\ndef main(arguments):\n{body}console.run(main, [])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
@@ -130,19 +127,16 @@ def machine(tmp_path, monkeypatch):
     return make
 
 
-@pytest.mark.parametrize(
-    ("own", "files", "expected"),
-    [
-        ("0::/a/b\n", {"a/b/memory.max": "max", "a/memory.max": "500000000", "memory.max": "900000000"}, 500_000_000),
-        ("0::/\n", {"memory.max": "400000000"}, 400_000_000),
-        ("0::/of/the/host\n", {"memory.max": "400000000"}, 400_000_000),
-        ("4:memory:/x\n0::/\n", {"memory/x/memory.limit_in_bytes": "180000000"}, 180_000_000),
-        ("9:cpu,memory:/docker/1\n", {"memory/memory.limit_in_bytes": "250000000"}, 250_000_000),
-        ("4:memory:/x\n", {"memory/x/memory.limit_in_bytes": "9223372036854771712"}, 2_000_000_000 // 1024 * 1024),
-        ("", {}, 2_000_000_000 // 1024 * 1024),
-        ("nonsense", {"memory.max": "1"}, 2_000_000_000 // 1024 * 1024),
-    ],
-)
+@pytest.mark.parametrize(("own", "files", "expected"), [
+    ("0::/a/b\n", {"a/b/memory.max": "max", "a/memory.max": "500000000", "memory.max": "900000000"}, 500_000_000),
+    ("0::/\n", {"memory.max": "400000000"}, 400_000_000),
+    ("0::/of/the/host\n", {"memory.max": "400000000"}, 400_000_000),
+    ("4:memory:/x\n0::/\n", {"memory/x/memory.limit_in_bytes": "180000000"}, 180_000_000),
+    ("9:cpu,memory:/docker/1\n", {"memory/memory.limit_in_bytes": "250000000"}, 250_000_000),
+    ("4:memory:/x\n", {"memory/x/memory.limit_in_bytes": "9223372036854771712"}, 2_000_000_000 // 1024 * 1024),
+    ("", {}, 2_000_000_000 // 1024 * 1024),
+    ("nonsense", {"memory.max": "1"}, 2_000_000_000 // 1024 * 1024),
+])  # fmt: skip
 def test_the_limit_of_a_container_is_found(machine, own, files, expected):
     machine(2_000_000_000, own, files)
     assert memory.memory_limit()[0] == expected
@@ -170,20 +164,17 @@ def test_a_budget_that_does_not_fit_is_told(machine, capsys):
     assert "than the machine has left, which is 1024MB" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "sentence"),
-    [
-        (OSError(errno.EACCES, "no", "rows.svm"), 2, "rows.svm: no; allow it, or choose another location"),
-        (OSError(errno.EROFS, "no", "rows.svm"), 2, "rows.svm: no; choose another location"),
-        (OSError(errno.ENOSPC, "no", "rows.svm"), 2, "rows.svm: no; free some space or choose another location"),
-        (OSError(errno.EIO, "no", "rows.svm"), 1, "rows.svm: no; check the disk or the connection, and run it again"),
-        (ImportError("libhdf5.so.320: failed to map segment", name="h5py"), 1,
-         "a library cannot be loaded (libhdf5.so.320: failed to map segment); install it again"),
-        (RuntimeError("can't start new thread"), 1, "the system starts no further thread; lower --threads"),
-        (ImportError("cannot import name", name="blocksvm.base"), None, "a fault of ours, and no sentence"),
-        (RuntimeError("another"), None, "a fault of ours, and no sentence"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("error", "code", "sentence"), [
+    (OSError(errno.EACCES, "no", "rows.svm"), 2, "rows.svm: no; allow it, or choose another location"),
+    (OSError(errno.EROFS, "no", "rows.svm"), 2, "rows.svm: no; choose another location"),
+    (OSError(errno.ENOSPC, "no", "rows.svm"), 2, "rows.svm: no; free some space or choose another location"),
+    (OSError(errno.EIO, "no", "rows.svm"), 1, "rows.svm: no; check the disk or the connection, and run it again"),
+    (ImportError("libhdf5.so.320: failed to map segment", name="h5py"), 1,
+     "a library cannot be loaded (libhdf5.so.320: failed to map segment); install it again"),
+    (RuntimeError("can't start new thread"), 1, "the system starts no further thread; lower --threads"),
+    (ImportError("cannot import name", name="blocksvm.base"), None, "a fault of ours, and no sentence"),
+    (RuntimeError("another"), None, "a fault of ours, and no sentence"),
+])  # fmt: skip
 def test_what_a_machine_does_not_give_ends_a_command_with_a_sentence(run_in_process, error, code, sentence):
     def main(arguments):
         raise error

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -15,39 +14,28 @@ from support.stream_cases import text_of
 from support.training_cases import command, make_store, random_rows
 
 from blocksvm import Matrix, fit, load_model
-from blocksvm.store.descriptions import ROW
-from blocksvm.store.hdf5_files import create_hdf5, write_meta
-from blocksvm.store.writer import StoreWriter, packed
+from blocksvm.conversion.convert import SplitSettings, split_rows
 
 BESIDES = 300_000_000  # interpreter, libraries, loaded kernels
-ROWS_OF_A_PIECE, PIECES, A_ROW, FEATURES = 10_000, 40, 50, 200_000
 
 
-def written_store(path, pieces: int, a_row: int, features: int):
-    """A store of ``pieces`` times ROWS_OF_A_PIECE rows with so many random values each, written without a text."""
-    rng = np.random.default_rng(0)
-    spread = features // a_row
-    indices = rng.integers(0, spread, (ROWS_OF_A_PIECE, a_row)) + np.arange(a_row) * spread  # ascending in a row
+def written_store(folder, n: int, a_row: int, features: int):
+    """A store of n rows with so many random values each, made of a matrix file, without a text."""
+    rng, spread = np.random.default_rng(0), features // a_row
+    indices = rng.integers(0, spread, (n, a_row), np.int32) + np.arange(a_row, dtype=np.int32) * spread
     values = rng.standard_normal(indices.shape, dtype=np.float32)
-    rows = np.zeros(ROWS_OF_A_PIECE, ROW)
-    rows["label"] = np.where(values[:, :20].sum(axis=1) > 0, 1, -1)
-    rows["sq_norm"] = (values.astype(np.float64) ** 2).sum(axis=1)
-    of_rows = packed(np.full(ROWS_OF_A_PIECE, a_row), indices.astype(np.int32).ravel(), values.ravel())
-    settings = {"order": "shuffled", "normalize": "none", "min_count": 1, "duplicates": "error", "holdout": 0.0}
-    meta = {"settings": settings | {"seed": 0}, "sources": [], "source_rows": ROWS_OF_A_PIECE * pieces}
-    with create_hdf5(path, "store") as file, ThreadPoolExecutor(2) as pool:
-        writer = StoreWriter(file, ROWS_OF_A_PIECE * pieces, 1 << 15, np.float32, pool, 2)
-        for piece in range(pieces):
-            rows["source"] = np.arange(ROWS_OF_A_PIECE) + piece * ROWS_OF_A_PIECE
-            writer.append(rows, of_rows)
-        write_meta(file, writer.finish(features, lambda start, stop: np.arange(start, stop), meta))
-    return path
+    labels, indptr = np.where(values[:, :20].sum(axis=1) > 0, 1, -1), np.arange(n + 1) * a_row
+    arrays = {"data": values.ravel(), "indices": indices.ravel(), "indptr": indptr, "labels": labels}
+    np.savez(folder / "m.npz", shape=(n, features), format=b"csr", **arrays)
+    settings = SplitSettings(chunk_nonzeros=1 << 15, options={"label": "labels"})
+    split_rows([folder / "m.npz"], folder / "store.h5", settings)
+    return folder / "store.h5"
 
 
 @pytest.fixture(scope="module")
 def large_store(tmp_path_factory):
     """20 million nonzeros, 160 MB in memory: more than the budget and what is allowed besides leave room for."""
-    return written_store(tmp_path_factory.mktemp("large") / "store.h5", PIECES, A_ROW, FEATURES)
+    return written_store(tmp_path_factory.mktemp("large"), 400_000, 50, 200_000)
 
 
 def peak_of(*arguments, module="train") -> tuple[int, str]:
@@ -143,7 +131,7 @@ def test_groups_of_classes_stay_within_the_budget(tmp_path):
 @pytest.mark.process
 def test_predictions_of_many_rows_are_not_held_as_text(tmp_path):
     """A million rows: as text, with the numbers that it is made of, they take some 250 MB."""
-    store = written_store(tmp_path / "rows.h5", 100, 2, 1000)
+    store = written_store(tmp_path, 10**6, 2, 1000)
     fit(Matrix(*random_rows(d=30, seed=2)), tol=1e-1).save(tmp_path / "m.h5")
     for options in ([], ["--scores"]):
         out = tmp_path / "out.txt"

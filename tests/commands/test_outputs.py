@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from support.damage_files import unheard
+from support.paths import GOLDEN
 from support.stream_cases import text_of
-from support.training_cases import command, make_store, quick_model, random_rows
+from support.training_cases import command, make_store, random_rows
 
 from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, split_rows
@@ -52,9 +53,8 @@ def test_a_pipe_is_written_into(tmp_path):
 
 
 @pytest.mark.process
-def test_predictions_go_to_standard_output_under_its_other_name(store, tmp_path):
-    quick_model(tmp_path / "m.h5")
-    done = command(tmp_path / "m.h5", store, "/dev/stdout", "--quiet", module="predict")
+def test_predictions_go_to_standard_output_under_its_other_name(store):
+    done = command(GOLDEN / "model.h5", store, "/dev/stdout", "--quiet", module="predict")
     assert done.returncode == 0 and set(done.stdout.splitlines()[:200]) == {"1", "-1"}
 
 
@@ -271,30 +271,18 @@ class Replacing(dict):
         return first
 
 
-CASES = {
-    "predict, the model": ("predict {model} {text} {out}", "model"),
-    "predict, the text": ("predict {model} {text} {out}", "text"),
-    "predict, the store": ("predict {model} {store} {out}", "store"),
-    "predict, a calibrated model": ("predict {calibrated} {text} {out} --probabilities", "calibrated"),
-    "train, the store": ("train {store} {out}", "store"),
-    "train, a warm start": ("train {store} {out} --from {model} -C 2", "model"),
-    "train, a prior": ("train {store} {out} --prior {model}", "model"),
-    "train, a model gone on with": ("train {store} {out} --from {online}", "online"),
-    "train, held-out rows": ("train {store} {out} --valid {other}", "other"),
-    "stream, a model gone on with": ("stream {text} --from {online} --model {out}", "online"),
-    "stream, a prior": ("stream {text} --learner pa1 --prior {model} --model {out}", "model"),
-    "stream, the text twice": ("stream {text} --learner pa1 --passes 2 --model {out}", "text"),
-    "split, the text": ("split {text} {out}", "text"),
-    "export": ("export {model} {out} --format table", "model"),
-    "cv": ("cv {store} --folds 2 --json={out}", "store"),
-    "info": ("info {model} --verify --json", "model"),
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
-def test_a_file_that_is_replaced_is_never_read_as_a_mix(tmp_path, folder, run_in_process, monkeypatch, case, succeeds):
-    line, replaced = CASES[case]
+@pytest.mark.parametrize(("line", "replaced"), [  # a line, and which of its inputs is replaced
+    *(("predict {model} {text} {out}", kind) for kind in ("model", "text")), ("predict {model} {store} {out}", "store"),
+    ("predict {calibrated} {text} {out} --probabilities", "calibrated"), ("train {store} {out}", "store"),
+    ("train {store} {out} --from {model} -C 2", "model"), ("train {store} {out} --prior {model}", "model"),
+    ("train {store} {out} --from {online}", "online"), ("train {store} {out} --valid {other}", "other"),
+    ("stream {text} --from {online} --model {out}", "online"), ("split {text} {out}", "text"),
+    ("stream {text} --learner pa1 --prior {model} --model {out}", "model"), ("info {model} --verify --json", "model"),
+    ("stream {text} --learner pa1 --passes 2 --model {out}", "text"), ("export {model} {out} --format table", "model"),
+    ("cv {store} --folds 2 --json={out}", "store"),
+])  # fmt: skip
+def test_a_file_that_is_replaced_is_never_read_as_a_mix(tmp_path, folder, run_in_process, succeeds, line, replaced):
     kinds = {"store": "h5", "text": "svm", "model": "model", "calibrated": "calibrated", "online": "online"}
     places = {kind: tmp_path / f"a.{ending}" for kind, ending in kinds.items()} | {"other": tmp_path / "other.h5"}
     places["out"] = tmp_path / "out"

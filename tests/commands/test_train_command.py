@@ -5,7 +5,6 @@ import json
 import os
 import re
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from support.training_cases import command, make_store, random_rows, train
 
 import blocksvm
 from blocksvm.model.model_file import load_model
-from blocksvm.online.methods import get_method
 from blocksvm.training.settings import TrainSettings
 
 
@@ -21,11 +19,6 @@ from blocksvm.training.settings import TrainSettings
 def store(tmp_path_factory, rows):
     X, y = rows
     return make_store(tmp_path_factory.mktemp("store"), X, np.where(y > 0, 2, 1), chunk_nonzeros=128)
-
-
-@pytest.fixture
-def run(run_in_process):
-    return partial(run_in_process, "train")
 
 
 @pytest.mark.process
@@ -75,24 +68,24 @@ def test_held_out_accuracy_is_what_predict_prints(store, tmp_path, bias, succeed
     assert f"accuracy on the training rows {accuracy:.4f}" in out
 
 
-def test_a_model_may_replace_the_one_that_it_starts_from(store, tmp_path, run):
+def test_a_model_may_replace_the_one_that_it_starts_from(store, tmp_path, succeeds, refusal):
     """The same bits as under another name, and no damage where the run fails."""
     options = ["--schedule", "1", "--quiet", "--overwrite", "-C", "2"]
     model, other = tmp_path / "model.h5", tmp_path / "other.h5"
-    assert run(store, model, "--schedule", "1", "--quiet")[0] == 0
-    assert run(store, other, "--from", model, *options)[0] == 0
+    succeeds("train", store, model, "--schedule", "1", "--quiet")
+    succeeds("train", store, other, "--from", model, *options)
     before = model.read_bytes()
-    assert run(store, model, "--from", model, "--memory", "1KB", *options)[0] == 2
+    refusal("train", store, model, "--from", model, "--memory", "1KB", *options)
     assert model.read_bytes() == before
-    assert run(store, model, "--from", model, *options)[0] == 0
+    succeeds("train", store, model, "--from", model, *options)
     assert np.array_equal(load_model(model).weights, load_model(other).weights)
     assert model.read_bytes() != before
 
 
-def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run, refusal):
+def test_outputs_are_not_overwritten_by_accident(store, tmp_path, succeeds, refusal):
     options = ["--schedule", "1", "--max-outer", "1", "--quiet"]
     model, log = tmp_path / "model.h5", tmp_path / "trace.jsonl"
-    assert run(store, model, "--log", log, *options)[0] == 0
+    succeeds("train", store, model, "--log", log, *options)
     before = model.read_bytes()
     told = refusal("train", store, tmp_path / "b.h5", "--log", log, *options)
     assert f"{log}: exists already; choose another name or add --overwrite" in told
@@ -101,7 +94,7 @@ def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run, refusal):
         told = refusal("train", store, *arguments, *options, "--overwrite")
         assert re.search(r"is also (the model|an input); choose another name for the (trace|model)", told)
     assert model.read_bytes() == before
-    assert run(store, model, "--log", log, *options, "--overwrite")[0] == 0
+    succeeds("train", store, model, "--log", log, *options, "--overwrite")
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
@@ -113,10 +106,9 @@ def test_numbers_beyond_double_precision_are_refused(store, tmp_path, refusal, l
 
 @pytest.mark.parametrize("C", ["1e-40", "1e40"])
 @pytest.mark.parametrize("solver", [["--loss", "hinge"], ["--loss", "squared-hinge"], ["--solver", "pegasos"]])
-def test_numbers_just_within_double_precision_are_solved(store, tmp_path, run, C, solver):
+def test_numbers_just_within_double_precision_are_solved(store, tmp_path, succeeds, C, solver):
     options = [*solver, "-C", C, "--schedule", "3", "--max-outer", "3", "--quiet"]
-    code, out, err = run(store, tmp_path / "m.h5", *options)
-    assert (code, err) == (0, "")
+    assert succeeds("train", store, tmp_path / "m.h5", *options).err == ""
     model = load_model(tmp_path / "m.h5")
     assert np.isfinite(model.weights).all()
     assert np.isfinite(model.meta.certificate.primal)
@@ -130,19 +122,16 @@ def table(n=200, scale=(1.0, 1.0, 1.0), seed=0):
     return X * scale, y
 
 
-@pytest.mark.parametrize(
-    ("scale", "settings", "cause", "advice"),
-    [
-        ((1.0, 1e3, 1e6), {"max_outer": 3}, "scale",
-         "very different size; scale them, by scale=max-abs of split, or rows, by normalize=l2"),
-        ((0.3, 0.3, 0.3), {"max_outer": 2, "C": 1e7}, "large C", "since C is large (1e+07); lower it"),
-        ((0.3, 0.3, 0.3), {"max_outer": 1, "schedule": "1", "tol": 1e-10}, "limit", "raise max_outer"),
-        ((0.3, 0.3, 0.3), {"max_passes": 1, "schedule": "1", "tol": 1e-10}, "limit", "raise max_passes"),
-        ((1.0, 1.0, 1.0), {"max_outer": 100}, None, None),
-        ((1.0, 1e3, 1e6), {"solver": "pegasos", "max_outer": 2}, None, None),  # without a dual nothing is missed
-        ((1.0, 1e3, 1e6), {"learner": "pa1", "max_outer": 1}, None, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("scale", "settings", "cause", "advice"), [
+    ((1.0, 1e3, 1e6), {"max_outer": 3}, "scale",
+     "very different size; scale them, by scale=max-abs of split, or rows, by normalize=l2"),
+    ((0.3, 0.3, 0.3), {"max_outer": 2, "C": 1e7}, "large C", "since C is large (1e+07); lower it"),
+    ((0.3, 0.3, 0.3), {"max_outer": 1, "schedule": "1", "tol": 1e-10}, "limit", "raise max_outer"),
+    ((0.3, 0.3, 0.3), {"max_passes": 1, "schedule": "1", "tol": 1e-10}, "limit", "raise max_passes"),
+    ((1.0, 1.0, 1.0), {"max_outer": 100}, None, None),
+    ((1.0, 1e3, 1e6), {"solver": "pegasos", "max_outer": 2}, None, None),  # without a dual nothing is missed
+    ((1.0, 1e3, 1e6), {"learner": "pa1", "max_outer": 1}, None, None),
+])  # fmt: skip
 def test_a_run_that_did_not_converge_tells_why(scale, settings, cause, advice):
     events = []
     fitted = blocksvm.fit(*table(scale=scale), on_event=events.append, **settings)
@@ -155,12 +144,11 @@ def test_a_run_that_did_not_converge_tells_why(scale, settings, cause, advice):
         assert advice in end["advice"] and "not converged: the gap" in end["advice"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [({"loss": "logistic"}, "newton"), ({"loss": "squared-hinge", "C": 1e7}, "newton"), ({"loss": "absolute"}, None),
-     ({"loss": "logistic", "bias": "free"}, "newton"), ({"loss": "hinge"}, "newton with loss=squared-hinge"),
-     ({"loss": "squared-hinge", "solver": "newton"}, "dual-cd")],
-)  # fmt: skip
+@pytest.mark.parametrize(("settings", "named"), [
+    ({"loss": "logistic"}, "newton"), ({"loss": "squared-hinge", "C": 1e7}, "newton"), ({"loss": "absolute"}, None),
+    ({"loss": "logistic", "bias": "free"}, "newton"), ({"loss": "hinge"}, "newton with loss=squared-hinge"),
+    ({"loss": "squared-hinge", "solver": "newton"}, "dual-cd"),
+])  # fmt: skip
 def test_another_solver_is_named_where_it_takes_the_problem_and_newton_where_features_are_few(settings, named):
     settings = {"max_outer": 1, "tol": 1e-10, "schedule": "1"} | settings
     if settings.get("solver"):
@@ -187,13 +175,6 @@ def test_the_last_lines_json_and_trace_of_train(tmp_path, succeeds):
     assert json.loads(succeeds("train", *common[:2], "--overwrite", "--json").out)["cause"] is None
 
 
-LIMITED = [("two", "", 3), ("two", "--max-outer 2", 0), ("two", "--max-seconds 1e-6", 0),
-           ("two", "--solver newton --loss logistic", 3), ("two", "--solver kernel", 3),
-           ("two", "--solver pegasos --dual", 3), ("two", "--solver pegasos", 3), ("two", "--tol 0.999", 0),
-           ("two", "--learner pa1", 0), ("three", "", 3), ("three", "--multiclass crammer-singer", 3),
-           ("real", "--loss epsilon-insensitive", 3)]  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
     folder = tmp_path_factory.mktemp("causes")
@@ -205,17 +186,21 @@ def stores(tmp_path_factory):
 @pytest.fixture
 def two_readings(monkeypatch):
     """Every solver has 2 as its default limit."""
+    known = TrainSettings.capabilities.fget
 
-    def limited(name):
-        capabilities = get_method(name).capabilities
-        return replace(capabilities, default_max_outer=min(2, capabilities.default_max_outer))
+    def limited(settings):
+        return replace(known(settings), default_max_outer=min(2, known(settings).default_max_outer))
 
-    changed = {name: limited(name) for name in ("dual-cd", "newton", "kernel", "pegasos")}
-    monkeypatch.setattr(TrainSettings, "capabilities", property(lambda self: changed.get(
-        self.solver, get_method(self.solver, self.learner).capabilities)))  # fmt: skip
+    monkeypatch.setattr(TrainSettings, "capabilities", property(limited))
 
 
-@pytest.mark.parametrize(("rows", "words", "code"), LIMITED)
+@pytest.mark.parametrize(("rows", "words", "code"), [
+    ("two", "", 3), ("two", "--max-outer 2", 0), ("two", "--max-seconds 1e-6", 0),
+    ("two", "--solver newton --loss logistic", 3), ("two", "--solver kernel", 3),
+    ("two", "--solver pegasos --dual", 3), ("two", "--solver pegasos", 3), ("two", "--tol 0.999", 0),
+    ("two", "--learner pa1", 0), ("three", "", 3), ("three", "--multiclass crammer-singer", 3),
+    ("real", "--loss epsilon-insensitive", 3),
+])  # fmt: skip
 def test_a_default_limit_that_ends_a_training_above_its_gap_is_status_3(
     stores, two_readings, tmp_path, run_in_process, rows, words, code, succeeds
 ):

@@ -15,13 +15,13 @@ sys.path.append(str(HERE.parent))
 from support.damage_files import unheard  # noqa: E402
 
 INPUTS = ("rows.svm", "classes.svm", "sets.svm", "weights.txt", "reviews.tsv", "tags.txt")
+TEXTS = "--format documents --ngrams word:1-2 --idf smooth --normalize l2"
+STEADY = "--working-set none --schedule 1"
 RUN = "--seed 1 --quiet --tol 1e-3"
 # file -> the commands that make it, in a folder with the inputs and the golden files before it
 MADE = {
     "store.h5": ["split rows.svm store.h5 --seed 1"],
-    "words.h5": [
-        "split reviews.tsv words.h5 --format documents --ngrams word:1-2 --idf smooth --normalize l2 --seed 1"
-    ],
+    "words.h5": [f"split reviews.tsv words.h5 {TEXTS} --seed 1"],
     "sets.h5": ["split sets.svm sets.h5 --format multilabel --seed 1"],
     "weighted.h5": ["split rows.svm weighted.h5 --weights weights.txt --seed 1"],
     "model.h5": [f"train store.h5 model.h5 --bias 1 {RUN}"],
@@ -31,9 +31,7 @@ MADE = {
     "kernel.h5": [f"train store.h5 kernel.h5 --solver kernel --kernel rbf --gamma 0.5 {RUN}"],
     "learner.h5": ["stream rows.svm --learner arow --model learner.h5 --quiet"],
     "structured.h5": ["structure train tags.txt structured.h5 --task chunks --learner pa1 --epochs 2 --quiet"],
-    "checkpoint.h5": [
-        f"train store.h5 m.h5 --checkpoint checkpoint.h5 --max-outer 2 --working-set none --schedule 1 {RUN}"
-    ],
+    "checkpoint.h5": [f"train store.h5 m.h5 --checkpoint checkpoint.h5 --max-outer 2 {STEADY} {RUN}"],
     "trace.jsonl": [f"train store.h5 t.h5 --log trace.jsonl {RUN}"],
     "model.liblinear": ["export model.h5 model.liblinear --format liblinear"],
     "weights.csv": ["export words-model.h5 weights.csv --format table"],

@@ -49,23 +49,22 @@ KINDS = {"python", "sh", "text", "sh no-run", "python no-run"}
 NOT_RUN = {"README.md": 2, "cluster.md": 2, "objects.md": 1, "tutorial.md": 1}
 ELSEWHERE = {"extending.md", "extending-data.md"}  # run with oracles by test_extending.py
 # what a reader is thought to have
-FILES = (
-    "train-1.svm.gz", "train-2.svm.gz", "train.svm", "new.svm", "rows.svm", "rows.vw", "table.csv", "separable.svm",
-    "monday.svm", "tuesday.svm", "wednesday.svm", "clicks.svm", "more.svm", "topics.svm", "targets.svm", "train.txt",
-    "test.txt",
-)  # fmt: skip
+FILES = ("train-1.svm.gz", "train-2.svm.gz", "train.svm", "new.svm", "rows.svm", "rows.vw", "table.csv",
+         "separable.svm", "monday.svm", "tuesday.svm", "wednesday.svm", "clicks.svm", "more.svm", "topics.svm",
+         "targets.svm", "train.txt", "test.txt")  # fmt: skip
 
 
-def rows(seed: int, n: int = 300, d: int = 40) -> str:
-    """svmlight rows of two classes, parted by a plane but for some."""
+def rows(seed: int, label: Callable[[float], float] | None = None, n: int = 300, d: int = 40) -> str:
+    """svmlight rows whose labels are those of their scores; without ``label`` of two classes, parted by a plane but for
+    some."""
     draw = np.random.default_rng(seed)
-    w = np.random.default_rng(99).normal(size=d)
+    w = np.random.default_rng(99).normal(size=d) if label is None else np.where(np.arange(d) < 19, 1.0, -1.0)
     lines = []
     for _ in range(n):
         ids = np.sort(draw.choice(d, 8, replace=False))
-        values = draw.normal(size=8).round(3)
-        label = "+1" if values @ w[ids] + 0.5 * draw.normal() > 0 else "-1"
-        lines.append(label + "".join(f" {j + 1}:{v:g}" for j, v in zip(ids, values, strict=True)))
+        values, noise = draw.normal(size=8).round(3), 0.5 * draw.normal()
+        own = f"{label(values @ w[ids]):g}" if label else "+1" if values @ w[ids] + noise > 0 else "-1"
+        lines.append(own + "".join(f" {j + 1}:{v:g}" for j, v in zip(ids, values, strict=True)))
     return "\n".join(lines) + "\n"
 
 
@@ -84,20 +83,6 @@ def sentences(seed: int, n: int = 20) -> str:
     return "".join(f"the DT B-NP\n{noun} NN I-NP\n{verb} VB B-VP\nhome RB O\n\n" for noun, verb in words)
 
 
-def relabelled(label) -> Callable[[int], str]:
-    """Rows whose labels are those that ``label`` gives for a row's score and features."""
-
-    def made(seed: int) -> str:
-        lines = []
-        for line in rows(seed).splitlines():
-            pairs = [pair.split(":") for pair in line.split()[1:]]
-            score = sum(float(value) * (1 if int(name) < 20 else -1) for name, value in pairs)
-            lines.append(" ".join([f"{label(score):g}", *line.split()[1:]]))
-        return "\n".join(lines) + "\n"
-
-    return made
-
-
 def tagged(seed: int, n: int = 200) -> str:
     """Vowpal Wabbit's rows."""
     draw = np.random.default_rng(seed)
@@ -106,14 +91,13 @@ def tagged(seed: int, n: int = 200) -> str:
 
 MAKERS = {".svm": rows, ".csv": table, ".txt": sentences, ".vw": tagged}
 # files with labels of another kind than those of their suffix
-NAMED = {"separable.svm": relabelled(lambda score: 1 if score > 0 else -1),
-         "targets.svm": relabelled(lambda score: round(score, 3)),
-         "topics.svm": relabelled(lambda score: 1 if score < -1 else 2 if score < 1 else 3)}  # fmt: skip
+NAMED = {"separable.svm": lambda score: 1 if score > 0 else -1, "targets.svm": lambda score: round(score, 3),
+         "topics.svm": lambda score: 1 if score < -1 else 2 if score < 1 else 3}  # fmt: skip
 
 
 def make(path: Path, seed: int) -> None:
-    maker = NAMED.get(path.name, MAKERS[Path(path.name.removesuffix(".gz")).suffix])
-    text = maker(seed).encode()
+    maker = MAKERS[Path(path.name.removesuffix(".gz")).suffix]
+    text = (maker(seed, NAMED[path.name]) if path.name in NAMED else maker(seed)).encode()
     path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
 
 

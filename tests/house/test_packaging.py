@@ -50,12 +50,11 @@ def test_the_list_names_every_command_on_a_line(run_in_process):
     assert run_in_process(main, "--help").out == listed.out
 
 
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [("trian", "did you mean 'train'?"), ("Predict", "did you mean 'predict'?"), ("spilt", "did you mean 'split'?"),
-     ("warmup", "run blocksvm alone to list the commands"), ("../train", "did you mean 'train'?"),
-     ("", "run blocksvm alone to list the commands")],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "advice"), [
+    ("trian", "did you mean 'train'?"), ("Predict", "did you mean 'predict'?"), ("spilt", "did you mean 'split'?"),
+    ("warmup", "run blocksvm alone to list the commands"), ("../train", "did you mean 'train'?"),
+    ("", "run blocksvm alone to list the commands"),
+])  # fmt: skip
 def test_an_unknown_command_is_told_with_the_nearest(run_in_process, name, advice):
     told = run_in_process(main, name, "--help")
     assert (told.code, told.out) == (2, "")
@@ -63,12 +62,9 @@ def test_an_unknown_command_is_told_with_the_nearest(run_in_process, name, advic
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    "arguments", [["info", "--help"], ["train", "nowhere.h5", "m.h5"], ["predict"], ["info", "--version"]]
-)
-def test_a_command_is_the_module_of_its_name(arguments):
-    name, *rest = arguments
-    own, through = run(f"blocksvm.{name}", *rest), run("blocksvm", *arguments)
+@pytest.mark.parametrize("line", ["info --help", "train nowhere.h5 m.h5", "predict", "info --version"])
+def test_a_command_is_the_module_of_its_name(line):
+    own, through = run(*f"blocksvm.{line}".split()), run("blocksvm", *line.split())
     assert (through.returncode, through.stdout, through.stderr) == (own.returncode, own.stdout, own.stderr)
     assert own.stdout or own.stderr
 

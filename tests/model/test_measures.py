@@ -133,15 +133,13 @@ def fitted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("measures")
     X, y = random_rows(n=200, d=15, seed=2)
     for loss in ("logistic", "hinge"):
-        store = make_store(folder, X, y, name=loss)
-        model = fit(X, y, loss=loss, tol=1e-4)
-        with open_store(store) as source:
+        with open_store(make_store(folder, X, y, name=loss)) as source:
             fit(source, loss=loss, tol=1e-4, bias=1.0).save(folder / f"{loss}.model.h5")
-    return folder, X, y, model
+    return folder, X, y
 
 
 def test_predict_writes_probabilities_and_says_what_they_are_worth(fitted, succeeds):
-    folder, X, y, _ = fitted
+    folder, X, y = fitted
     model = load_model(folder / "logistic.model.h5")
     by_id = sparse.hstack([sparse.csr_matrix((200, 1)), X]).tocsr()
     expected = model.predict_proba(by_id)
@@ -356,11 +354,10 @@ def test_ids_where_features_have_no_names_and_targets(tmp_path, succeeds, monkey
     assert first[1] == [(str(j), value) for j, value in expected] and second[1] == [] and first[2] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("words", "n", "sentence"),
-    [("--solver kernel --gamma 1", "3", "has a kernel, so that its decision values are no sums over features"),
-     ("", "0", "--explain 0: must be 1 or more"), ("", "10001", "--explain 10001: choose 1 to 10,000")],
-)  # fmt: skip
+@pytest.mark.parametrize(("words", "n", "sentence"), [
+    ("--solver kernel --gamma 1", "3", "has a kernel, so that its decision values are no sums over features"),
+    ("", "0", "--explain 0: must be 1 or more"), ("", "10001", "--explain 10001: choose 1 to 10,000"),
+])  # fmt: skip
 def test_refusals(tmp_path, succeeds, refusal, monkeypatch, words, n, sentence):
     monkeypatch.chdir(tmp_path)
     Path("t.svm").write_text("1 3:1 5:2\n-1 3:2\n" * 5)

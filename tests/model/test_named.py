@@ -119,17 +119,16 @@ def test_no_text_of_a_file_is_imported_or_reaches_a_terminal_as_it_is(here, mark
     assert shown or kind == "trace.jsonl"
 
 
-# what is forged where, the command, and the option that the refusal advises
-ADVISED = [("model.h5", ("text", "format"), "predict model.h5 rows.svm out", "--format"),
-           ("learner.h5", ("method", "name"), "stream rows.svm --from learner.h5 --model out", "--learner"),
-           ("learner.h5", ("method", "name"), "train store.h5 out --from learner.h5", "--learner"),
-           ("store.h5", ("recipe", "format"), "split rows.svm store.h5 --append", "--format"),
-           ("store.h5", ("recipe", "format"), "split rows.svm out --like store.h5", "--format"),
-           ("structured.h5", ("task",), "structure predict structured.h5 tags.txt out", "--task"),
-           ("structured.h5", ("task",), "structure evaluate structured.h5 tags.txt", "--task")]  # fmt: skip
-
-
-@pytest.mark.parametrize(("kind", "place", "line", "option"), ADVISED)
+@pytest.mark.parametrize(("kind", "place", "line", "option"), [
+    # what is forged where, the command, and the option that the refusal advises
+    ("model.h5", ("text", "format"), "predict model.h5 rows.svm out", "--format"),
+    ("learner.h5", ("method", "name"), "stream rows.svm --from learner.h5 --model out", "--learner"),
+    ("learner.h5", ("method", "name"), "train store.h5 out --from learner.h5", "--learner"),
+    ("store.h5", ("recipe", "format"), "split rows.svm store.h5 --append", "--format"),
+    ("store.h5", ("recipe", "format"), "split rows.svm out --like store.h5", "--format"),
+    ("structured.h5", ("task",), "structure predict structured.h5 tags.txt out", "--task"),
+    ("structured.h5", ("task",), "structure evaluate structured.h5 tags.txt", "--task"),
+])  # fmt: skip
 def test_the_refusal_advises_an_option_by_which_it_runs(here, marker, run_in_process, kind, place, line, option):
     forged(kind, here / kind, place, PLACE)
     done = run_in_process(line)
@@ -174,12 +173,11 @@ def test_what_is_made_of_a_files_names_is_not_the_users(marker):
         assert not user_code.is_named(place, setting)
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["predict m.h5 rows.svm x,{}", "predict m.h5 rows.svm {}", "predict m.h5 rows.svm out --loss {}",
-     "predict m.h5 rows.svm out --format x,{}", "split rows.svm s.h5 --append --temp {}",
-     "split rows.svm s.h5 --append --temp={}"],
-)  # fmt: skip
+@pytest.mark.parametrize("line", [
+    "predict m.h5 rows.svm x,{}", "predict m.h5 rows.svm {}", "predict m.h5 rows.svm out --loss {}",
+    "predict m.h5 rows.svm out --format x,{}", "split rows.svm s.h5 --append --temp {}",
+    "split rows.svm s.h5 --append --temp={}",
+])  # fmt: skip
 def test_no_other_word_of_the_line_is_trust(here, marker, run_in_process, line):
     """Neither the name of a file or a folder, nor another option's value, nor a part of the same option's."""
     if "--temp" in line:
@@ -232,45 +230,36 @@ def test_a_prediction_stays_a_line(tmp_path, succeeds):
     assert load_model(model).labels == ("a\nb", "spam")  # in Python they are as they are
 
 
-def rows_with(folder, label: float):
-    """A file of each kind of format, whose fourth row has this label: (name, options)."""
-    X = scipy.sparse.random(20, 5, 0.5, format="csr", random_state=0)
-    y = np.array([1.0, -1.0] * 10)
-    y[3] = label
-    np.savez(folder / "m.npz", data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, format=b"csr", labels=y)
-    np.save(folder / "m.npy", np.c_[y, X.toarray()])
-    text = str(label)
-    own = [text if i == 3 else str(i % 2) for i in range(20)]
-    (folder / "m.svm").write_text("".join(f"{w} 1:{i}.5\n" for i, w in enumerate(own)))
-    (folder / "m.csv").write_text("label,a\n" + "".join(f"{w},{i}\n" for i, w in enumerate(own)))
-    (folder / "m.vw").write_text("".join(f"{w} | a b:{i}\n" for i, w in enumerate(own)))
-    (folder / "m.sets").write_text("".join(f"{w},7 1:{i}\n" for i, w in enumerate(own)))
-    (folder / "m.docs").write_text("".join(f"{w}\thello {i}\n" for i, w in enumerate(own)))
-    found = [("m.npz", "--label labels"), ("m.npy", "--label 1"), ("m.svm", ""), ("m.csv", ""), ("m.vw", "--format vw"),
-             ("m.sets", "--format multilabel"), ("m.docs", "--format documents")]  # fmt: skip
-    table = pyarrow.table({"label": y, "a": np.arange(20.0)})
-    parquet.write_table(table, folder / "m.parquet")
-    feather.write_feather(table, folder / "m.arrow", compression="uncompressed")
-    return [*found, ("m.parquet", ""), ("m.arrow", "")]
-
-
 @pytest.mark.slow
 def test_infinite_labels_are_refused_by_every_format(tmp_path, refusal):
-    for name, options in rows_with(tmp_path, -np.inf):
-        line = 5 if name == "m.csv" else 4
-        done = refusal("split", tmp_path / name, tmp_path / "s.h5", *options.split(), "--overwrite")
-        assert f"{name}:{line}: " in done and "not a finite number" in done, (name, done)
-        targets = ("--targets", "sets", "--labels", "0,1,7") if name == "m.sets" else ("--targets", "numbers")
-        done = refusal("stream", tmp_path / name, "--learner", "pa1", *targets, *options.split())
-        assert f"{name}:{line}: " in done, (name, done.err)
-        assert "finite" in done or "one of" in done, (name, done)
+    """The label of the fourth row."""
+    X, y = np.ones((20, 5)), np.where(np.arange(20) == 3, -np.inf, np.arange(20) % 2)
+    rows, table = scipy.sparse.csr_matrix(X), pyarrow.table({"label": y, "a": np.arange(20.0)})
+    arrays = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "shape": X.shape, "labels": y}
+    np.savez(tmp_path / "m.npz", format=b"csr", **arrays)
+    np.save(tmp_path / "m.npy", np.c_[y, X])
+    parquet.write_table(table, tmp_path / "m.parquet")
+    feather.write_feather(table, tmp_path / "m.arrow", compression="uncompressed")
+    for kind, line, options in (
+        ("svm", "{:g} 1:{}.5", ""), ("csv", "{:g},{}", ""), ("vw", "{:g} | a b:{}", "--format vw"),
+        ("sets", "{:g},7 1:{}", "--format multilabel"), ("docs", "{:g}\thello {}", "--format documents"),
+        ("npz", "", "--label labels"), ("npy", "", "--label 1"), ("parquet", "", ""), ("arrow", "", ""),
+    ):  # fmt: skip
+        path, n = tmp_path / f"m.{kind}", 5 if kind == "csv" else 4
+        if line:
+            text = "".join(line.format(label, i) + "\n" for i, label in enumerate(y))
+            path.write_text("label,a\n" * (kind == "csv") + text)
+        done = refusal("split", path, tmp_path / "s.h5", *options.split(), "--overwrite")
+        assert f"m.{kind}:{n}: " in done and "not a finite number" in done, (kind, done)
+        targets = ("--targets", "sets", "--labels", "0,1,7") if kind == "sets" else ("--targets", "numbers")
+        done = refusal("stream", path, "--learner", "pa1", *targets, *options.split())
+        assert f"m.{kind}:{n}: " in done and ("finite" in done or "one of" in done), (kind, done)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [("m.csv", b'label,a\nham,1\n"ha\rm",2\nspam,3\n', "m.csv:3: "),
-     ("m.docs", b"ham\thello\nsp\x1bam\tyou\n", r"m.docs:2: the label 'sp\x1bam' has a line break")],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "text", "says"), [
+    ("m.csv", b'label,a\nham,1\n"ha\rm",2\nspam,3\n', "m.csv:3: "),
+    ("m.docs", b"ham\thello\nsp\x1bam\tyou\n", r"m.docs:2: the label 'sp\x1bam' has a line break"),
+])  # fmt: skip
 def test_labels_with_line_breaks_are_refused_where_they_stand(tmp_path, refusal, name, text, says):
     (tmp_path / name).write_bytes(text)
     format_ = ["--format", "documents"] * (name == "m.docs")
@@ -278,13 +267,12 @@ def test_labels_with_line_breaks_are_refused_where_they_stand(tmp_path, refusal,
     assert CONTROLS.search(told) is None and says in told and not (tmp_path / "s.h5").exists()
 
 
-@pytest.mark.parametrize(
-    ("y", "says"),
-    [([1.0, np.inf, -1.0], "row 1 of y: the label inf is not a finite number"),
-     (["a", "b", "c\n"], "row 2 of y: the label 'c.n' has a line break"),
-     ([("a",), ("b\x1b",), ()], "row 1 of y: the label .* has a line break"),
-     ([(1.0,), (2.0,), (np.nan,)], "row 2 of y: the label nan is not a finite number")],
-)  # fmt: skip
+@pytest.mark.parametrize(("y", "says"), [
+    ([1.0, np.inf, -1.0], "row 1 of y: the label inf is not a finite number"),
+    (["a", "b", "c\n"], "row 2 of y: the label 'c.n' has a line break"),
+    ([("a",), ("b\x1b",), ()], "row 1 of y: the label .* has a line break"),
+    ([(1.0,), (2.0,), (np.nan,)], "row 2 of y: the label nan is not a finite number"),
+])  # fmt: skip
 def test_labels_given_in_python(y, says):
     with pytest.raises(InputError, match=says):
         blocksvm.fit(scipy.sparse.identity(3, format="csr"), y)

@@ -1,6 +1,7 @@
 """Shared by the tests of training: small problems, stores made of them, runs with their events, the real command."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse
-from support.paths import ROOT
+from support.paths import GOLDEN, ROOT
 from support.stored_rows import entries_of_chunk
 from support.thread_cluster import ThreadCluster
 
@@ -23,7 +24,6 @@ from blocksvm.cli.commands import module_of
 from blocksvm.cli.console import run as run_command
 from blocksvm.cluster.loop import ClusterPlan, cluster_loop
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.exchange.forms import import_model
 from blocksvm.losses import get_loss
 from blocksvm.model.solver_state import InitialModels, describe_checkpoint
 from blocksvm.problems.certificate import NOTHING
@@ -233,7 +233,4 @@ def run_in_process(capsys, main, *arguments) -> Outcome:
 
 def quick_model(path: Path) -> None:
     """A small model, without any training."""
-    text = path.with_name(path.name + ".txt")
-    text.write_text("solver_type L2R_L2LOSS_SVC_DUAL\nnr_class 2\nlabel 1 -1\nnr_feature 1\nbias -1\nw\n0.5\n")
-    import_model(text).save(path, overwrite=True)
-    text.unlink()
+    shutil.copy(GOLDEN / "model.h5", path)

@@ -67,11 +67,10 @@ def test_runs_take_sizes_as_text(rows, store):
         assert sum(len(block.y) for block in blocksvm.iterate_blocks(source, "10MB")) == rows[0].shape[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "what"),
-    [*(("memory", text, "size such as 512MB or 2GB") for text in ("much", "2 XB", "-1MB", "0", "1e400GB", "")),
-     *(("max_seconds", text, "duration such as 90, 10m or 2h") for text in ("10x", "", "-3m", "0", "m"))],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "text", "what"), [
+    *(("memory", text, "size such as 512MB or 2GB") for text in ("much", "2 XB", "-1MB", "0", "1e400GB", "")),
+    *(("max_seconds", text, "duration such as 90, 10m or 2h") for text in ("10x", "", "-3m", "0", "m")),
+])  # fmt: skip
 def test_texts_that_are_none_are_named(rows, name, text, what):
     with pytest.raises(InputError, match=f"{name}: '.*' (is not a {what}|must be above 0)"):
         blocksvm.fit(*rows, **{name: text})
@@ -97,16 +96,15 @@ def test_a_learner_is_given_as_an_object(rows, learner):
     assert report.run.mistakes[-1] == blocksvm.measure_regret(Matrix(*rows), "pa1", C=0.3).run.mistakes[-1]
 
 
-@pytest.mark.parametrize(
-    ("keywords", "says"),
-    [({"learner": HINGE}, "learner=Loss.*: is not a learner; give its name, or a Learner"),
-     ({"learner": 3}, "learner=3: is not a learner; give its name, or a Learner"),
-     ({"solver": 3}, "solver=3: is not a solver; give its name, or a Method"),
-     ({"loss": 3}, "loss=3: is not a loss; give its name, or a Loss"),
-     ({"learner": replace(PA1, name="nowhere")}, "learner=nowhere: is in no module; assign it to a name"),
-     ({"learner": "kernel-pa", "average": True}, "average"),
-     ({"learner": WITHOUT_MEAN, "average": True}, "^average: without-mean does not accept it; leave it out$")],
-)  # fmt: skip
+@pytest.mark.parametrize(("keywords", "says"), [
+    ({"learner": HINGE}, "learner=Loss.*: is not a learner; give its name, or a Learner"),
+    ({"learner": 3}, "learner=3: is not a learner; give its name, or a Learner"),
+    ({"solver": 3}, "solver=3: is not a solver; give its name, or a Method"),
+    ({"loss": 3}, "loss=3: is not a loss; give its name, or a Loss"),
+    ({"learner": replace(PA1, name="nowhere")}, "learner=nowhere: is in no module; assign it to a name"),
+    ({"learner": "kernel-pa", "average": True}, "average"),
+    ({"learner": WITHOUT_MEAN, "average": True}, "^average: without-mean does not accept it; leave it out$"),
+])  # fmt: skip
 def test_objects_that_are_none_are_named(rows, keywords, says):
     with pytest.raises(InputError, match=says):
         blocksvm.fit(*rows, **keywords)
@@ -142,12 +140,6 @@ def test_texts_in_memory_are_answered_with_what_predicts_them(tmp_path):
         assert blocksvm.to_estimator(model).predict(texts).tolist() == ["spam", "ham"]
 
 
-def test_a_cluster_that_is_none_is_named(store):
-    says = "cluster=3: needs a scheduler's address"
-    with blocksvm.open_store(store) as source, pytest.raises(InputError, match=says):
-        blocksvm.fit(source, cluster=3)
-
-
 def test_files_and_stores_in_the_place_of_rows_are_named(rows, store, tmp_path):
     model = blocksvm.fit(*rows).model
     text = tmp_path / "new.svm"
@@ -156,8 +148,11 @@ def test_files_and_stores_in_the_place_of_rows_are_named(rows, store, tmp_path):
         for name in (text, str(text)):
             with pytest.raises(InputError, match=r"new.svm: is the name of a file, .*; write_store makes a store"):
                 predict(name)
-    with blocksvm.open_store(store) as source, pytest.raises(InputError, match="is a store, and a matrix of rows"):
-        model.predict(source)
+    with blocksvm.open_store(store) as source:
+        with pytest.raises(InputError, match="is a store, and a matrix of rows"):
+            model.predict(source)
+        with pytest.raises(InputError, match="cluster=3: needs a scheduler's address"):
+            blocksvm.fit(source, cluster=3)
 
 
 HINTS = get_type_hints(FitKeywords)
@@ -311,12 +306,11 @@ def test_a_run_logs_its_progress_and_why_it_has_not_converged(caplog):
     assert "not converged" in [record.message for record in caplog.records if record.levelname == "WARNING"][0]
 
 
-@pytest.mark.parametrize(
-    ("settings", "numbers"),
-    [({"learner": "adagrad-rda", "loss": "squared"}, "targets=numbers"), ({}, "loss=epsilon-insensitive"),
-     ({"learner": "ogd", "loss": "squared", "targets": "numbers"}, None),
-     ({"loss": "squared-epsilon-insensitive"}, None)],
-)  # fmt: skip
+@pytest.mark.parametrize(("settings", "numbers"), [
+    ({"learner": "adagrad-rda", "loss": "squared"}, "targets=numbers"), ({}, "loss=epsilon-insensitive"),
+    ({"learner": "ogd", "loss": "squared", "targets": "numbers"}, None),
+    ({"loss": "squared-epsilon-insensitive"}, None),
+])  # fmt: skip
 def test_numbers_that_are_taken_for_classes_are_told(settings, numbers):
     told = f"the labels are 101 distinct numbers, each taken for a class; where they are real targets, give {numbers}"
     many, fewer = (Plan(Matrix(X, np.arange(200) % n + 0.5), TrainSettings.of(**settings)) for n in (101, 100))

@@ -11,17 +11,9 @@ from support.training_cases import SlowMatrix, assert_resumed, train
 
 from blocksvm.base.errors import InputError
 from blocksvm.sources.matrix import Matrix
+from blocksvm.training import schedule as schedules
 from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition, StoredChunks
-from blocksvm.training.schedule import (
-    MOST_PASSES,
-    NEXT_CYCLE,
-    Auto,
-    Fixed,
-    Overlap,
-    PassStats,
-    Tolerance,
-    make_schedule,
-)
+from blocksvm.training.schedule import Auto, Fixed, Overlap, PassStats, Tolerance, make_schedule
 
 CHUNK_ROWS = np.arange(0, 200, 10)
 
@@ -185,25 +177,22 @@ def passes_of(schedule, ready=False, **known) -> int:
 
 
 def test_schedules_ask_for_the_passes_they_promise():
-    worth = {"work": 100, "visit_gain": 1.0, "visit_work": 300.0}
+    worth, most = {"work": 100, "visit_gain": 1.0, "visit_work": 300.0}, schedules.MOST_PASSES
     for schedule, known, passes in (
-        (Fixed(1), {}, 1), (Fixed(7), {"finished": True, "ready": True}, 7), (Tolerance(0.1), {}, MOST_PASSES),
-        (Tolerance(0.1), {"finished": True}, 1), (Overlap(), {}, MOST_PASSES), (Overlap(), {"ready": True}, 1),
+        (Fixed(1), {}, 1), (Fixed(7), {"finished": True, "ready": True}, 7), (Tolerance(0.1), {}, most),
+        (Tolerance(0.1), {"finished": True}, 1), (Overlap(), {}, most), (Overlap(), {"ready": True}, 1),
         (Overlap(), {"with_set": True}, 1),  # the passes over the set fill the wait
-        (Auto(), {"gain": 1.01 / 3.0, **worth}, MOST_PASSES), (Auto(), {"gain": 0.99 / 3.0, **worth}, 1),
+        (Auto(), {"gain": 1.01 / 3.0, **worth}, most), (Auto(), {"gain": 0.99 / 3.0, **worth}, 1),
         (Auto(), {"gain": 9.0, "with_set": True, **worth}, 1),
         (Auto(), {"gain": 9.0, "first_of_warm_start": True, **worth}, 1), (Auto(), {}, 1),  # nothing was gained
     ):  # fmt: skip
         assert passes_of(schedule, **known) == passes, (schedule, known)
 
 
-SCHEDULES = pytest.mark.parametrize(
-    "schedule", [Auto(), Overlap(), Fixed(3), Tolerance(0.1)], ids=lambda one: type(one).__name__
-)
-
-
-@SCHEDULES
-def test_a_pass_between_blocks_waits_for_blocks_of_some_size(schedule):
+@pytest.mark.parametrize("name", ["auto", "overlap", "3", "tol:0.1"])
+def test_a_pass_between_blocks_waits_for_blocks_of_some_size_and_those_behind_them_for_worth(name):
+    """Behind the blocks passes end where they are worth less than another reading."""
+    schedule = make_schedule(name)
     overlap = isinstance(schedule, Overlap)
 
     def asked(read: float, passes: int = 0, ready: bool = False, last_worth: float = 1.0) -> bool:
@@ -216,16 +205,12 @@ def test_a_pass_between_blocks_waits_for_blocks_of_some_size(schedule):
     # where the last pass was worth little, more blocks come before the next one
     assert asked(11.0, last_worth=0.3) == overlap
     assert asked(11.2, last_worth=0.3) and asked(1.0, last_worth=9.0)
-    assert not asked(9.0, passes=MOST_PASSES)
-
-
-@SCHEDULES
-def test_passes_behind_the_blocks_end_where_they_are_worth_less_than_another_reading(schedule):
+    assert not asked(9.0, passes=schedules.MOST_PASSES)
     after = {"passes": 1, "cycle_gain": 10.0, "cycle_work": 1000.0, "work": 100.0}
     assert schedule.after_reading(PassStats(cycle_gain=10.0, cycle_work=1000.0)), "the first pass is made"
-    assert schedule.after_reading(PassStats(gain=1.01 * NEXT_CYCLE, **after))
-    assert not schedule.after_reading(PassStats(gain=0.99 * NEXT_CYCLE, **after))
-    assert not schedule.after_reading(PassStats(gain=9.0, **after | {"passes": MOST_PASSES}))
+    assert schedule.after_reading(PassStats(gain=1.01 * schedules.NEXT_CYCLE, **after))
+    assert not schedule.after_reading(PassStats(gain=0.99 * schedules.NEXT_CYCLE, **after))
+    assert not schedule.after_reading(PassStats(gain=9.0, **after | {"passes": schedules.MOST_PASSES}))
 
 
 def test_schedules_are_named():
@@ -234,12 +219,6 @@ def test_schedules_are_named():
     for text in ("", "-1", "1.5", "tol", "tol:", "tol:-1", "tol:inf", "AUTO", "gain", "99999999999999999999"):
         with pytest.raises(InputError, match="expected auto, overlap"):
             make_schedule(text)
-
-
-def test_overlap_makes_one_pass_where_nothing_is_read(rows):
-    for schedule in ("auto", "overlap"):
-        run = train(Matrix(*rows), schedule=schedule, max_outer=3, tol=0.0)
-        assert run.result.passes == [1, 1, 1]
 
 
 @pytest.mark.process
@@ -261,7 +240,9 @@ def test_the_default_makes_one_model_whatever_the_clock_says(rows, loss, working
     assert (sum(alone.result.set_passes) > 0) == (working_set == "auto")
 
 
-def test_a_tighter_tolerance_makes_more_passes_and_n_makes_n(store):
+def test_a_tighter_tolerance_makes_more_passes_and_n_makes_n(rows, store):
+    for schedule in ("auto", "overlap"):  # one where nothing is read
+        assert train(Matrix(*rows), schedule=schedule, max_outer=3, tol=0.0).result.passes == [1, 1, 1]
     settings = {"block_chunks": 3, "max_outer": 1, "tol": 0.0}
     totals = [sum(train(store, schedule=f"tol:{eps}", **settings).result.passes) for eps in (1.0, 0.1, 0.01)]
     assert totals[0] < totals[1] < totals[2]
@@ -293,6 +274,5 @@ def test_passes_over_a_row_are_at_most_those_asked_for(store, tmp_path, schedule
 
 def test_seconds_waiting_is_the_time_of_a_slow_source(rows):
     source = SlowMatrix(*rows, chunk_rows=CHUNK_ROWS, seconds=0.02)
-    run = train(source, schedule="1", block_chunks=5, max_outer=2, tol=0.0)
-    for event in run.outer():
+    for event in train(source, schedule="1", block_chunks=5, max_outer=2, tol=0.0).outer():
         assert 0.04 < event["seconds_waiting"] < 1.0

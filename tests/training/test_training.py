@@ -112,12 +112,6 @@ def test_estimates_stand_in_the_trace_under_their_own_names(rows):
     assert run.events[-1]["rel_gap"] == run.result.certificate.rel_gap
 
 
-SOLVERS = [{"solver": "dual-cd", "schedule": "2"},
-           {"solver": "dual-cd", "loss": "squared-hinge", "schedule": "tol:0.1", "C": 0.3},
-           {"solver": "pegasos", "schedule": "2"},
-           {"solver": "pegasos", "schedule": "1", "batch": 7, "class_weight": "balanced", "bias": 1.0}]  # fmt: skip
-
-
 def matrix_of(store, **options) -> Matrix:
     X, y, first_rows = rows_of_store(store)
     matrix = Matrix(X, y, chunk_rows=options.pop("chunk_rows", first_rows), **options)
@@ -125,13 +119,16 @@ def matrix_of(store, **options) -> Matrix:
     return matrix
 
 
-@pytest.mark.parametrize("settings", SOLVERS)
+@pytest.mark.parametrize("settings", [
+    {"solver": "dual-cd", "schedule": "2"}, {"solver": "pegasos", "schedule": "2"},
+    {"solver": "dual-cd", "loss": "squared-hinge", "schedule": "tol:0.1", "C": 0.3},
+    {"solver": "pegasos", "schedule": "1", "batch": 7, "class_weight": "balanced", "bias": 1.0},
+])  # fmt: skip
 @pytest.mark.parametrize("block_chunks", [None, pytest.param(1, marks=pytest.mark.slow), 4])
 def test_equal_seeds_give_equal_models_from_a_store_and_from_a_matrix(store, settings, block_chunks):
     settings = settings | {"block_chunks": block_chunks, "max_outer": 5, "tol": 0.0}
     first = train(store, seed=5, **settings)
-    assert first.w.any()
-    assert first.same(train(store, seed=5, **settings))
+    assert first.w.any() and first.same(train(store, seed=5, **settings))
     assert not first.same(train(store, seed=6, **settings))
     if settings["solver"] == "dual-cd":
         settings |= {"working_set": "none"}  # which rows it has room for depends on their bytes
@@ -142,12 +139,10 @@ def test_equal_seeds_give_equal_models_from_a_store_and_from_a_matrix(store, set
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "settings", [{"solver": "dual-cd"}, {"solver": "dual-cd", "loss": "squared-hinge"}, {"solver": "pegasos"}]
-)
+@pytest.mark.parametrize("settings", [{}, {"loss": "squared-hinge"}, {"solver": "pegasos"}])
 def test_in_stored_order_any_cut_gives_the_same_model(store, tmp_path, rows, settings):
     settings = settings | {"order": "stored", "schedule": "1", "max_outer": 6, "tol": 0.0, "class_weight": "balanced"}
-    if settings["solver"] == "dual-cd":
+    if "solver" not in settings:
         settings |= {"working_set": "none"}  # passes over it come between blocks, so they depend on the cut
     whole = train(store, **settings)
     assert whole.events[0]["resident"]
@@ -211,8 +206,7 @@ def test_the_bias_is_an_explicit_constant_column(rows):
         X1 = scipy.sparse.csr_matrix(reference.with_bias(X, 1.5))
         column = train(Matrix(X1, y, chunk_rows=chunk_rows), solver=solver, **settings)
         np.testing.assert_allclose(ours.w, column.w[:-1], rtol=1e-8, atol=1e-9)
-        assert ours.w[-1] != 0.0
-        assert column.w[-1] == 0.0
+        assert ours.w[-1] != 0.0 == column.w[-1]
         assert ours.result.certificate.primal == pytest.approx(column.result.certificate.primal, rel=1e-9)
 
 
@@ -241,32 +235,30 @@ def test_a_matrix_of_zeros_and_rows_without_entries_converge():
         assert not run.w.any()
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [({"C": 0.0}, "C=0: must be a finite number above 0"), ({"C": math.nan}, "C=nan: must be"),
-     ({"lam": 0.0}, "lam=0: must be"), ({"partition": "x"}, "partition=x: choose one of redrawn, fixed"),
-     ({"order": "x"}, "order=x: choose one of"), ({"schedule": "tol:0"}, "schedule=tol:0: expected"),
-     ({"schedule": "tol:nan"}, "schedule=tol:nan: expected"), ({"bias": -1.0}, "bias=-1: must be"),
-     ({"tol": math.nan}, "tol=nan: must be"), ({"solver": "pegasos", "batch": 0}, "batch=0: must be"),
-     ({"block_chunks": 0}, "block_chunks=0: must be"), ({"max_outer": 0}, "max_outer=0: must be"),
-     ({"max_seconds": 0.0}, "max_seconds=0: must be"),
-     ({"batch": 2}, "batch: dual-cd does not accept it; it accepts loss, C, lam, class_weight"),
-     ({"solver": "pegasos", "schedule": "tol:0.1"}, "pegasos has not"),
-     ({"class_weight": {1.0: math.nan}}, "must be a finite number above 0")],
-)  # fmt: skip
+@pytest.mark.parametrize(("settings", "expected"), [
+    ({"C": 0.0}, "C=0: must be a finite number above 0"), ({"C": math.nan}, "C=nan: must be"),
+    ({"lam": 0.0}, "lam=0: must be"), ({"partition": "x"}, "partition=x: choose one of redrawn, fixed"),
+    ({"order": "x"}, "order=x: choose one of"), ({"schedule": "tol:0"}, "schedule=tol:0: expected"),
+    ({"schedule": "tol:nan"}, "schedule=tol:nan: expected"), ({"bias": -1.0}, "bias=-1: must be"),
+    ({"tol": math.nan}, "tol=nan: must be"), ({"solver": "pegasos", "batch": 0}, "batch=0: must be"),
+    ({"block_chunks": 0}, "block_chunks=0: must be"), ({"max_outer": 0}, "max_outer=0: must be"),
+    ({"max_seconds": 0.0}, "max_seconds=0: must be"),
+    ({"batch": 2}, "batch: dual-cd does not accept it; it accepts loss, C, lam, class_weight"),
+    ({"solver": "pegasos", "schedule": "tol:0.1"}, "pegasos has not"),
+    ({"class_weight": {1.0: math.nan}}, "must be a finite number above 0"),
+])  # fmt: skip
 def test_settings_that_make_no_sense_are_refused_by_name(rows, settings, expected):
     with pytest.raises(InputError, match=re.escape(expected)):
         looped(Matrix(*rows), **settings)
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "expected"),
-    [(np.zeros((0, 3)), np.zeros(0), "has no rows"), (np.array([[1.0, np.nan]]), np.ones(1), "a value is not finite"),
-     (np.ones((2, 2)), np.array([1.0, np.inf]), "row 1 of y: the label inf is not a finite number"),
-     (np.ones((2, 2)), np.ones(3), "labels must be 2 finite numbers"),
-     (np.ones((2, 2)), np.array(["a", 2.0], dtype=object), "labels must be all numbers or all strings"),
-     (np.ones((2, 2)), np.array([{}, 2.0], dtype=object), "labels must be numbers or strings")],
-)  # fmt: skip
+@pytest.mark.parametrize(("X", "y", "expected"), [
+    (np.zeros((0, 3)), np.zeros(0), "has no rows"), (np.array([[1.0, np.nan]]), np.ones(1), "a value is not finite"),
+    (np.ones((2, 2)), np.array([1.0, np.inf]), "row 1 of y: the label inf is not a finite number"),
+    (np.ones((2, 2)), np.ones(3), "labels must be 2 finite numbers"),
+    (np.ones((2, 2)), np.array(["a", 2.0], dtype=object), "labels must be all numbers or all strings"),
+    (np.ones((2, 2)), np.array([{}, 2.0], dtype=object), "labels must be numbers or strings"),
+])  # fmt: skip
 def test_a_matrix_that_cannot_be_trained_on_is_refused(X, y, expected):
     with pytest.raises(InputError, match=expected):
         Matrix(scipy.sparse.csr_matrix(X), y)
@@ -358,21 +350,6 @@ def test_no_block_is_read_in_vain(rows, monkeypatch):
         assert sum(1 for _ in loop.every_row()) == len(read) == 24
 
 
-SETTINGS = [
-    *((2, {"loss": loss}) for loss in ("hinge", "squared-hinge", "logistic", "epsilon-insensitive")),
-    (2, {"loss": "hinge", "schedule": "3", "bias": "free"}),
-    (2, {"loss": "hinge", "working_set": "none"}),
-    (2, {"solver": "pegasos", "dual": True}),
-    (2, {"solver": "kernel"}),
-    (3, {"loss": "logistic"}),
-    (3, {"multiclass": "crammer-singer"}),
-    (20, {"loss": "hinge"}),  # by threads are the lanes of eight classes
-    (20, {"loss": "squared-hinge", "working_set": "none"}),
-    (2, {"solver": "newton", "loss": "logistic", "bias": 1.0}),
-    (2, {"solver": "newton", "loss": "squared-hinge", "C": 5.0}),
-    (3, {"solver": "newton", "loss": "logistic"}),
-    pytest.param(20, {"solver": "newton", "loss": "squared-hinge"}, marks=pytest.mark.slow),
-]
 # and no bit of newton's on how the rows are cut
 BLOCKS = [(1, {"block_chunks": 1}), (2, {"block_chunks": 4}), (5, {"block_chunks": None}),
           (1, {"block_chunks": 3, "seed": 9, "partition": "fixed"})]  # fmt: skip
@@ -388,7 +365,15 @@ class Counting(Threads):
         return super().map(work, parts)
 
 
-@pytest.mark.parametrize(("classes", "settings"), SETTINGS, ids=str)
+@pytest.mark.parametrize(("classes", "settings"), [
+    *((2, {"loss": loss}) for loss in ("hinge", "squared-hinge", "logistic", "epsilon-insensitive")),
+    (2, {"loss": "hinge", "schedule": "3", "bias": "free"}), (2, {"loss": "hinge", "working_set": "none"}),
+    (2, {"solver": "pegasos", "dual": True}), (2, {"solver": "kernel"}), (3, {"loss": "logistic"}),
+    (3, {"multiclass": "crammer-singer"}), (20, {"loss": "hinge"}),  # by threads are the lanes of eight classes
+    (20, {"loss": "squared-hinge", "working_set": "none"}), (2, {"solver": "newton", "loss": "logistic", "bias": 1.0}),
+    (2, {"solver": "newton", "loss": "squared-hinge", "C": 5.0}), (3, {"solver": "newton", "loss": "logistic"}),
+    pytest.param(20, {"solver": "newton", "loss": "squared-hinge"}, marks=pytest.mark.slow),
+], ids=str)  # fmt: skip
 def test_any_number_of_threads_trains_the_same(stores, classes, settings):
     def run(n: int, **blocks):
         with opened(stores[classes]) as source:

@@ -26,7 +26,6 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import BlockReader
 from blocksvm.store.descriptions import PartitionMeta
 from blocksvm.store.reader import open_store
-from blocksvm.train import main as train_main
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import MOST_PASSES
 from blocksvm.training.settings import TrainSettings
@@ -224,15 +223,10 @@ def test_a_saved_set_of_other_rows_is_refused(rows):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(
-    "more",
-    [
-        {}, {"working_set": "0.3"}, {"partition": "fixed"}, {"order": "stored"},
-        {"bias": 0.7, "class_weight": "balanced"}, {"schedule": "tol:0.1"}, {"schedule": "overlap"},
-        {"schedule": "auto"}, {"block_chunks": None},
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize("more", [
+    {}, {"working_set": "0.3"}, {"partition": "fixed"}, {"order": "stored"}, {"schedule": "tol:0.1"},
+    {"schedule": "overlap"}, {"schedule": "auto"}, {"bias": 0.7, "class_weight": "balanced"}, {"block_chunks": None},
+], ids=str)  # fmt: skip
 def test_the_optimum_is_that_without_a_set(rows, loss, more):
     X, y = rows
     weights = np.random.default_rng(1).integers(1, 4, len(y)) / 2.0
@@ -334,11 +328,10 @@ def holders_of_rows() -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "own",
-    [{"memory": 10**9}, {"memory": 10**7}, {"memory": 10**7, "learner": "arow"},
-     {"memory": 10**7, "solver": "newton", "loss": "logistic"}],
-)  # fmt: skip
+@pytest.mark.parametrize("own", [
+    {"memory": 10**9}, {"memory": 10**7}, {"memory": 10**7, "learner": "arow"},
+    {"memory": 10**7, "solver": "newton", "loss": "logistic"},
+])  # fmt: skip
 def test_what_was_fitted_keeps_no_rows(tmp_path, own):
     X = sparse.random(20_000, 60, density=0.5, random_state=1, format="csr")
     path = make_store(tmp_path, X, np.where(X @ np.ones(60) > 15.0, 1.0, -1.0))
@@ -377,7 +370,7 @@ def test_a_prior_and_a_warm_start(tmp_path, store):
 
 
 def test_what_the_setting_takes(store, refusal):
-    words, expected = (train_main, store, "m.h5", "--working-set"), "expected auto, none, or a share of the memory be"
+    words, expected = ("train", store, "m.h5", "--working-set"), "expected auto, none, or a share of the memory be"
     for wrong in ("some", "0", "1", "-0.5", "nan"):
         assert f"--working-set {wrong}: {expected}tween 0 and 1" in refusal(*words, wrong)
     assert "--working-set: pegasos does not accept it" in refusal(*words, "0.2", "--solver", "pegasos")

@@ -17,7 +17,6 @@ from support.training_cases import make_store, random_rows, stop_after, svmlight
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.threads import Threads
-from blocksvm.cv import main as cv_main
 from blocksvm.cv import path_of
 from blocksvm.estimators import LinearSVC
 from blocksvm.kernels.shuffle import row_keys
@@ -70,6 +69,8 @@ def test_folds_are_drawn_by_the_rows_numbers(rows, tmp_path):
             numbers = np.concatenate([store.read_rows(k)["source"] for k in range(len(store.chunks))])
         np.testing.assert_array_equal(own, expected[numbers])
     assert (folds_of(Matrix(X, y), 5, 4).of_rows != expected).mean() > 0.5
+    sizes = np.bincount(folds_of(Matrix(X, np.arange(N) / 7.0), 70, 0, real=True).of_rows, minlength=70)
+    assert sizes.min() == 2 and sizes.max() == 3  # those of real targets are filled
 
 
 def test_rows_of_a_group_are_held_out_together(rows, tmp_path):
@@ -224,14 +225,13 @@ def test_a_user_who_wants_to_stop_is_heard(rows):
     assert cross_validate(Matrix(*rows), PATH, 3, stop=stop_after(5), **GIVEN).status == "interrupted"
 
 
-@pytest.mark.parametrize(
-    ("more", "expected"),
-    [({"C": [0.0, 1.0]}, "needs finite numbers above 0"), ({"folds": 1}, "must be from 2 to 100"),
-     ({"at_once": 0}, "must be 1 or more"), ({"C": "0.1,1"}, "needs finite numbers above 0, e.g. "),
-     ({"lam": 1.0}, "goes along a path of C"), ({"solver": "arow"}, "cross-validation uses dual-cd or newton"),
-     ({"bias": "free"}, "choose C with bias=1, .* and train with bias=free at that C"),
-     ({"multiclass": "crammer-singer"}, "trains each class against the others")],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "expected"), [
+    ({"C": [0.0, 1.0]}, "needs finite numbers above 0"), ({"folds": 1}, "must be from 2 to 100"),
+    ({"at_once": 0}, "must be 1 or more"), ({"C": "0.1,1"}, "needs finite numbers above 0, e.g. "),
+    ({"lam": 1.0}, "goes along a path of C"), ({"solver": "arow"}, "cross-validation uses dual-cd or newton"),
+    ({"bias": "free"}, "choose C with bias=1, .* and train with bias=free at that C"),
+    ({"multiclass": "crammer-singer"}, "trains each class against the others"),
+])  # fmt: skip
 def test_what_cannot_be_is_refused(rows, more, expected):
     with pytest.raises(InputError, match=expected):
         cross_validate(Matrix(*rows), **{"C": PATH, "folds": 3, **more})
@@ -270,23 +270,16 @@ def test_few_rows_of_a_class_are_dealt_out_in_equal_parts(rows, tmp_path, count)
         np.testing.assert_array_equal(of_rows[y < 0], (drawn % np.uint64(3))[y < 0])
 
 
-def test_folds_of_real_targets_are_filled(rows):
-    X, _ = rows
-    sizes = np.bincount(folds_of(Matrix(X, np.arange(N) / 7.0), 70, 0, real=True).of_rows, minlength=70)
-    assert sizes.min() == 2 and sizes.max() == 3
-
-
-def test_what_a_fold_cannot_measure_is_told_and_chooses_nothing(rows, tmp_path, capsys):
+def test_what_a_fold_cannot_measure_is_told_and_chooses_nothing(rows, tmp_path, succeeds):
     """7 rows of the rarer class in 10 folds: three folds have none of it, and no area under the curve."""
     X, _ = rows
     y = np.where(np.arange(N) % 29 == 3, 1.0, -1.0)
-    cv_main([str(make_store(tmp_path, X, y)), "-C", "0.01,1", "--folds", "10", "--select", "auc"])
-    text = capsys.readouterr().out
+    line = "cv", make_store(tmp_path, X, y), "-C", "0.01,1", "--folds", "10", "--select", "auc"
+    text = succeeds(*line).out
     assert re.search(r"auc: the rows of fold \d+, \d+, \d+ are of one class, so that its mean leaves them out", text)
     assert "nan" not in text
-    cv_main([str(tmp_path / "rows.h5"), "-C", "0.01,1", "--folds", "10", "--select", "auc", "--quiet"])
-    captured = capsys.readouterr()
-    assert re.fullmatch(r"-C (0.01|1): auc 0\.\d{5}\n", captured.out) and captured.err == ""
+    done = succeeds(*line, "--quiet")
+    assert re.fullmatch(r"-C (0.01|1): auc 0\.\d{5}\n", done.out) and done.err == ""
     found = cross_validate(Matrix(X, y), (0.01, 1.0), 10)
     there = ~np.isnan(found.auc[0])
     assert there.sum() == 7
@@ -298,16 +291,14 @@ def test_what_a_fold_cannot_measure_is_told_and_chooses_nothing(rows, tmp_path, 
         found.best("auc")
 
 
-@pytest.mark.parametrize(
-    ("measure", "loss", "expected"),
-    [("auc", "hinge", "accuracy or loss"), ("rmse", "hinge", "accuracy or loss"),
-     ("accuracy", "epsilon-insensitive", "loss or rmse"), ("auc", "epsilon-insensitive", "loss or rmse")],
-)  # fmt: skip
-def test_a_measure_that_the_rows_do_not_have_is_refused_before_training(rows, tmp_path, measure, loss, expected):
-    X, _ = rows
-    store = make_store(tmp_path, X, np.arange(N) % 3 + 0.0)
-    with pytest.raises(InputError, match=f"--select {measure}: is not a measure of these .*; choose {expected}$"):
-        cv_main([str(store), "--select", measure, "--loss", loss])
+@pytest.mark.parametrize(("measure", "loss", "expected"), [
+    ("auc", "hinge", "accuracy or loss"), ("rmse", "hinge", "accuracy or loss"),
+    ("accuracy", "epsilon-insensitive", "loss or rmse"), ("auc", "epsilon-insensitive", "loss or rmse"),
+])  # fmt: skip
+def test_a_measure_that_the_rows_lack_is_refused_before_training(rows, tmp_path, refusal, measure, loss, expected):
+    store = make_store(tmp_path, rows[0], np.arange(N) % 3 + 0.0)
+    told = refusal("cv", store, "--select", measure, "--loss", loss)
+    assert re.search(f"--select {measure}: is not a measure of these .*; choose {expected}$", told)
 
 
 @pytest.mark.slow
@@ -317,20 +308,19 @@ def test_the_command(rows, tmp_path, succeeds, refusal):
     outputs = [tmp_path / "m.h5", tmp_path / "cv.json", tmp_path / "cv.png"]
     arguments = [store, "--folds", "3", "-C", "0.05,0.5,2", "--bias", "1", "--tol", "1e-4", "--select", "loss"]
     arguments += ["--refit", outputs[0], "--json", outputs[1], "--figure", outputs[2]]
-    out = succeeds(cv_main, *arguments).out
+    lines = succeeds("cv", *arguments).out.splitlines()
     told = json.loads(outputs[1].read_text())
     assert told["path"] == PATH and np.shape(told["accuracy"]) == (3, 3)
     assert np.max(told["rel_gap"]) <= 1e-4
-    lines = out.splitlines()
     assert lines[0].split() == ["C", "accuracy", "+-", "loss", "+-", "auc", "+-", "gap"]
     best = [line.split()[0] for line in lines if line.endswith("  best")]
     assert best == [f"{told['best']:g}"]
     model = load_model(outputs[0])
     assert model.meta.method.settings["C"] == told["best"]
     assert outputs[2].read_bytes()[:4] == b"\x89PNG"
-    assert "exists" in refusal(cv_main, *arguments)
-    succeeds(cv_main, *arguments, "--overwrite")
-    assert "-C 1,x: expected numbers" in refusal(cv_main, store, "-C", "1,x")
+    assert "exists" in refusal("cv", *arguments)
+    succeeds("cv", *arguments, "--overwrite")
+    assert "-C 1,x: expected numbers" in refusal("cv", store, "-C", "1,x")
     assert path_of("0.001:1:3") == [0.001, 0.0316228, 1.0]  # a printed cost is the one that is trained with
 
 
@@ -454,11 +444,10 @@ def test_a_damaged_calibration_is_told():
             parse(json.dumps(meta | {"calibration": wrong}).encode(), "model")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [(("--solver", "pegasos"), "is for dual-cd on rows of two classes"), (("--bias", "free"), "without a free bias"),
-     (("--lambda", "0.1"), "needs -C instead of --lambda")],
-)  # fmt: skip
+@pytest.mark.parametrize(("arguments", "expected"), [
+    (("--solver", "pegasos"), "is for dual-cd on rows of two classes"), (("--bias", "free"), "without a free bias"),
+    (("--lambda", "0.1"), "needs -C instead of --lambda"),
+])  # fmt: skip
 def test_what_cannot_be_calibrated_is_refused(tmp_path, refusal, arguments, expected):
     X, y = random_rows(n=60, d=10, seed=2)
     store = make_store(tmp_path, X, y)
