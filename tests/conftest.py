@@ -1,10 +1,14 @@
-"""What all tests share: commands run in the process of the tests, a server of objects, how many examples are drawn."""
+"""What all tests share: commands run in the process of the tests, a server of objects, how many examples are drawn.
+
+SciPy is imported within fixtures alone: a filter of warnings that it sets must hold while tests are collected.
+"""
 
 import gc
 import os
 from datetime import timedelta
 from functools import partial
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -40,10 +44,13 @@ def store(tmp_path_factory, rows):
 
 @pytest.fixture(scope="session")
 def stores(tmp_path_factory):
-    """Paths of stores of the same rows by how many classes these have, unless a file has others."""
-    from support.training_cases import stores_of_classes
+    """Paths of stores of the same 400 rows, by how many classes these have: 2, 3 and 20, unless a file has others."""
+    from support.training_cases import make_store, random_rows
 
-    return stores_of_classes(tmp_path_factory.mktemp("stores"))
+    X, y = random_rows(n=400, d=40, seed=6)
+    labels = {2: y, 3: np.where(np.arange(400) % 3 == 0, 2.0, y), 20: np.arange(400.0) % 10 * y}
+    folder = tmp_path_factory.mktemp("stores")
+    return {k: str(make_store(folder, X, labels[k], f"{k}", 128)) for k in labels}
 
 
 @pytest.fixture
@@ -74,7 +81,7 @@ def server(monkeypatch):
 
 @pytest.fixture
 def run_in_process(capsys):
-    """run_in_process(main, *arguments) runs a command as ``python -m`` does, in this process; gives an Outcome."""
+    """run_in_process(main or line, *arguments) runs a command as ``python -m`` does, but here; gives an Outcome."""
     from support.training_cases import run_in_process
 
     return partial(run_in_process, capsys)

@@ -14,10 +14,7 @@ import sklearn.svm
 from reference_losses import DERIVATIVES, REFERENCES, dual_of, primal_of
 
 LOSSES = ("hinge", "squared-hinge")
-
 MAX_ID = 2**63 - 1
-
-
 _DECIMAL = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(rb"[+-]?(nan(\([0-9a-z_]*\))?|inf|infinity)", re.IGNORECASE)
 _DIGITS = re.compile(rb"[0-9]+")
@@ -119,10 +116,7 @@ def _float64_csr(X):
 
 def with_bias(X, B):
     """``X`` with one more column, the constant B: a bias that is penalised like the weights (Hsieh 2008, section 1)."""
-    column = np.full((X.shape[0], 1), float(B))
-    if scipy.sparse.issparse(X):
-        return scipy.sparse.csr_matrix(scipy.sparse.hstack([X, column]))
-    return np.hstack([np.asarray(X, dtype=np.float64), column])
+    return scipy.sparse.csr_matrix(scipy.sparse.hstack([X, np.full((X.shape[0], 1), float(B))]))
 
 
 def box(name, C_rows):
@@ -131,21 +125,12 @@ def box(name, C_rows):
     if name != "squared-hinge":
         return C_rows.copy(), np.zeros(len(C_rows))
     counts = C_rows > 0
-    upper = np.where(counts, np.inf, 0.0)
-    diagonal = np.zeros(len(C_rows))
-    diagonal[counts] = 1.0 / (2.0 * C_rows[counts])
-    return upper, diagonal
+    return np.where(counts, np.inf, 0.0), np.where(counts, 0.5 / np.where(counts, C_rows, 1.0), 0.0)
 
 
 def predict(X, w):
     """+1 where <w, x> > 0, else -1: a score of exactly 0 is the negative class."""
     return np.where(_float64_csr(X) @ np.asarray(w) > 0, 1, -1)
-
-
-def largest_contributions(row, w, n):
-    """The n terms (j, w_j x_j) of <w, x> that are largest in magnitude, those of 0 left out; row: [(j, x_j)]."""
-    terms = [(j, w[j] * x) for j, x in row if w[j] * x != 0.0]
-    return sorted(terms, key=lambda term: -abs(term[1]))[:n]  # of equals the first one first
 
 
 def weights_of(X, y, alpha):
@@ -177,13 +162,11 @@ def dual_cd_visit(X, y, w, alpha, C_rows, loss, orders, eps=None, shrink=True):
     Returns w, alpha and a dict: ``passes``, ``rows_visited``, ``nnz_visited`` and ``loss_sum`` (of the first pass).
     """
     X = _float64_csr(X)
-    n = X.shape[0]
-    w = np.array(w, dtype=np.float64)
-    alpha = np.array(alpha, dtype=np.float64)
+    w, alpha = np.array(w, dtype=np.float64), np.array(alpha, dtype=np.float64)
     upper, diagonal = box(loss, C_rows)
     infinity = float("inf")
 
-    active = [True] * n
+    active = [True] * X.shape[0]
     pg_max_old, pg_min_old = infinity, -infinity
     passes = rows_visited = nnz_visited = 0
     loss_sum = 0.0
@@ -193,8 +176,8 @@ def dual_cd_visit(X, y, w, alpha, C_rows, loss, orders, eps=None, shrink=True):
         for i in order:
             if not active[i]:
                 continue
-            ids = X.indices[X.indptr[i] : X.indptr[i + 1]]
-            values = X.data[X.indptr[i] : X.indptr[i + 1]]
+            row = slice(X.indptr[i], X.indptr[i + 1])
+            ids, values = X.indices[row], X.data[row]
             a, U, D = float(alpha[i]), float(upper[i]), float(diagonal[i])
 
             margin = float(y[i]) * float(values @ w[ids])
@@ -208,13 +191,9 @@ def dual_cd_visit(X, y, w, alpha, C_rows, loss, orders, eps=None, shrink=True):
                 active[i] = False
                 continue
 
-            PG = G
-            if a == 0:
-                PG = min(PG, 0.0)
-            if a == U:
-                PG = max(PG, 0.0)
-            pg_max = max(pg_max, PG)
-            pg_min = min(pg_min, PG)
+            PG = min(G, 0.0) if a == 0 else G
+            PG = max(PG, 0.0) if a == U else PG
+            pg_max, pg_min = max(pg_max, PG), min(pg_min, PG)
 
             if abs(PG) > 1e-12:
                 squared_norm = float(values @ values)
@@ -229,7 +208,7 @@ def dual_cd_visit(X, y, w, alpha, C_rows, loss, orders, eps=None, shrink=True):
         if eps is not None and pg_max - pg_min <= eps:
             if all(active):
                 break
-            active = [True] * n
+            active = [True] * X.shape[0]
             pg_max_old, pg_min_old = infinity, -infinity
             continue
         pg_max_old = pg_max if pg_max > 0 else infinity
@@ -274,12 +253,9 @@ def optimum(X, y, C_rows, loss):
 
 def crammer_singer_primal(X, y, W, C_rows, prior=0.0):
     """1/2 ||W - W0||^2 + sum_i C_i max_k ([k != y_i] + <w_k - w_y, x_i>); W (k, d); Crammer, Singer, JMLR 2, 2001."""
-    X = np.asarray(X, dtype=np.float64)
-    total = 0.5 * float(np.sum((W - prior) ** 2))
-    for x, label, c in zip(X, y, C_rows, strict=True):
-        z = W @ x
-        total += c * max(z[k] - z[label] + (k != label) for k in range(len(W)))
-    return total
+    z, own = np.asarray(X, dtype=np.float64) @ W.T, np.asarray(y)[:, None]
+    losses = z - np.take_along_axis(z, own, axis=1) + (np.arange(len(W)) != own)
+    return 0.5 * float(np.sum((W - prior) ** 2)) + float(losses.max(axis=1) @ C_rows)
 
 
 def crammer_singer_dual(X, y, A, prior=None):

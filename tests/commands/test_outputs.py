@@ -1,21 +1,31 @@
-"""Outputs: what is replaced and what is not, devices and links, two runs at once, what killed runs leave."""
+"""Outputs: what is replaced and what is not, devices, links, two runs at once, full disks, what killed runs leave.
+Inputs are the same ones for the whole of a run: a file that is replaced in between is never read as a mix."""
 
 import errno
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
-from support.training_cases import command, quick_model
+from support.file_cases import unheard
+from support.paths import GOLDEN
+from support.stream_cases import text_of
+from support.training_cases import command, make_store, random_rows
 
 from blocksvm.base.errors import InputError
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.files.input import named_errors
-from blocksvm.files.output import check_output, written_text, written_whole
+from blocksvm.files import paths
+from blocksvm.files.input import named_errors, open_input
+from blocksvm.files.output import JsonLines, check_output, written_text, written_whole
+from blocksvm.files.paths import one_run
+from blocksvm.model.model_file import load_model
+
+FULL = Path("/dev/full")  # a disk without room, as Linux has it
 
 
 @pytest.fixture
@@ -43,9 +53,8 @@ def test_a_pipe_is_written_into(tmp_path):
 
 
 @pytest.mark.process
-def test_predictions_go_to_standard_output_under_its_other_name(store, tmp_path):
-    quick_model(tmp_path / "m.h5")
-    done = command(tmp_path / "m.h5", store, "/dev/stdout", "--quiet", module="predict")
+def test_predictions_go_to_standard_output_under_its_other_name(store):
+    done = command(GOLDEN / "model.h5", store, "/dev/stdout", "--quiet", module="predict")
     assert done.returncode == 0 and set(done.stdout.splitlines()[:200]) == {"1", "-1"}
 
 
@@ -59,17 +68,13 @@ def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path, text):
     with pytest.raises(InputError, match="exists already"):
         split_rows([str(text)], link)
     split_rows([str(text)], link, SplitSettings(overwrite=True, seed=1))
-    assert link.is_symlink()
-    assert target.read_bytes() != first
+    assert link.is_symlink() and target.read_bytes() != first
     assert os.listdir(tmp_path / "there") == ["real.h5"]
-    loop = tmp_path / "loop"
-    loop.symlink_to(loop)
-    with pytest.raises(InputError, match="loop: cannot be looked at .Too many levels"):
-        check_output(loop, True, "store")
-    nowhere = tmp_path / "nowhere"
-    nowhere.symlink_to(tmp_path / "no" / "s.h5")
-    with pytest.raises(InputError, match="does not exist; make it first"):
-        check_output(nowhere, True, "store")
+    for name, to, says in (("loop", "loop", "loop: cannot be looked at .Too many levels"),
+                           ("nowhere", "no/s.h5", "does not exist; make it first")):  # fmt: skip
+        (tmp_path / name).symlink_to(tmp_path / to)
+        with pytest.raises(InputError, match=says):
+            check_output(tmp_path / name, True, "store")
 
 
 def test_of_two_runs_at_once_the_later_one_fails(tmp_path, text):
@@ -139,9 +144,8 @@ def test_a_fault_while_writing_is_told_with_the_files_name(tmp_path, text, monke
     with pytest.raises(OSError, match="Input/output error") as raised:
         write()
     monkeypatch.undo()
-    assert failed
+    assert failed and path.read_bytes() == before
     assert (raised.value.errno, raised.value.filename) == (errno.EIO, str(path))
-    assert path.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["out", "rows.svm"]
 
 
@@ -168,6 +172,33 @@ def test_errors_of_the_system_keep_names_of_their_own(tmp_path):
     assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, str(tmp_path / "m.h5"))
 
 
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has such a device")
+@pytest.mark.parametrize("name", ["train", "stream"])
+def test_a_full_disk_under_the_log_costs_the_log_alone(tmp_path, succeeds, name):
+    X, y = random_rows(n=60)
+    model, log, told = tmp_path / "m.h5", tmp_path / "t.jsonl", []
+    if name == "train":
+        given = (make_store(tmp_path, X, y), model, "--max-outer", 4, "--tol", 0)
+    else:
+        given = (text_of(tmp_path, X, y), "--learner", "pa1", "--model", model)
+    warnings = [line for line in succeeds(name, *given, "--log", FULL).err.splitlines() if str(FULL) in line]
+    assert warnings == [f"{FULL}: no space left on device; the log ends here, the run goes on"]
+    assert load_model(model).weights.any()
+    # whole lines stay
+    lines = JsonLines(log, told.append, overwrite=False)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        lines.write({"event": float("nan")})
+    lines.write({"event": 1})
+    os.write(lines.file.fileno(), b'{"eve')  # from now on the disk is full
+    with open(FULL, "wb") as full:
+        os.dup2(full.fileno(), lines.file.fileno())
+    lines.write({"event": 2})
+    lines.write({"event": 3})
+    lines.close()
+    assert log.read_text() == '{"event": 1}\n'
+    assert told == [f"{log}: no space left on device; the log ends here, the run goes on"]
+
+
 @pytest.mark.process
 def test_the_log_of_a_run_killed_before_its_first_checkpoint_is_begun_anew(store, tmp_path):
     log, checkpoint = tmp_path / "trace.jsonl", tmp_path / "run.ckpt"
@@ -184,8 +215,7 @@ def test_the_log_of_a_run_killed_before_its_first_checkpoint_is_begun_anew(store
     checkpoint.unlink()
     log.write_text("precious\n")
     done = command(*options)
-    assert done.returncode == 2
-    assert "is not a trace written by blocksvm" in done.stderr
+    assert done.returncode == 2 and "is not a trace written by blocksvm" in done.stderr
     assert log.read_text() == "precious\n"
 
 
@@ -209,3 +239,87 @@ console.run(main, [])
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=kept | more, check=True)
     asked, threads = done.stdout.split()
     assert asked == given or (asked, threads) == ("1", "1")
+
+
+SENTENCE = "was replaced or changed while this run was reading it; run it again"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two of each input, made of other rows; the second one replaces the first."""
+    place = tmp_path_factory.mktemp("inputs")
+    for name, seed in (("a", 0), ("b", 1)):
+        X, y = random_rows(n=40, seed=seed)
+        make_store(place, X, y, name=name)
+    for name in "ab":
+        for model in ("model", "calibrated --calibrate platt", "online --learner pa1"):
+            unheard(f"train {place}/{name}.h5 {place}/{name}.{model}")
+    return place
+
+
+class Replacing(dict):
+    """What a run has met; when it meets ``path`` for the first time, the file there is replaced."""
+
+    def __init__(self, path, other):
+        self.path, self.other, self.done = str(path), other, False
+
+    def setdefault(self, key, found):
+        first = super().setdefault(key, found)
+        if key == self.path and not self.done:
+            self.done = True
+            os.replace(self.other, self.path)
+        return first
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("line", "replaced"), [  # a line, and which of its inputs is replaced
+    *(("predict {model} {text} {out}", kind) for kind in ("model", "text")), ("predict {model} {store} {out}", "store"),
+    ("predict {calibrated} {text} {out} --probabilities", "calibrated"), ("train {store} {out}", "store"),
+    ("train {store} {out} --from {model} -C 2", "model"), ("train {store} {out} --prior {model}", "model"),
+    ("train {store} {out} --from {online}", "online"), ("train {store} {out} --valid {other}", "other"),
+    ("stream {text} --from {online} --model {out}", "online"), ("split {text} {out}", "text"),
+    ("stream {text} --learner pa1 --prior {model} --model {out}", "model"), ("info {model} --verify --json", "model"),
+    ("stream {text} --learner pa1 --passes 2 --model {out}", "text"), ("export {model} {out} --format table", "model"),
+    ("cv {store} --folds 2 --json={out}", "store"),
+])  # fmt: skip
+def test_a_file_that_is_replaced_is_never_read_as_a_mix(tmp_path, folder, run_in_process, succeeds, line, replaced):
+    kinds = {"store": "h5", "text": "svm", "model": "model", "calibrated": "calibrated", "online": "online"}
+    places = {kind: tmp_path / f"a.{ending}" for kind, ending in kinds.items()} | {"other": tmp_path / "other.h5"}
+    places["out"] = tmp_path / "out"
+    for kind, ending in kinds.items():
+        shutil.copy(folder / f"a.{ending}", places[kind])
+    shutil.copy(folder / "b.h5", places["other"])
+    line = line.format(**places)
+    done = succeeds(line, "--quiet")
+    before = places["out"].read_bytes() if places["out"].exists() else done.out
+    places["out"].unlink(missing_ok=True)
+    new = tmp_path / "new"
+    shutil.copy(folder / ("a.h5" if replaced == "other" else f"b.{kinds[replaced]}"), new)
+    run = paths.Run(files=Replacing(places[replaced], new))
+    token = paths._run.set(run)
+    try:
+        done = run_in_process(line, "--quiet")
+    finally:
+        paths._run.reset(token)
+    assert run.files.done
+    if done.code == 0:
+        after = places["out"].read_bytes() if places["out"].exists() else done.out
+        assert len(after) == len(before)  # times and versions aside
+    else:
+        assert done.code == 2 and done.last_line.endswith(SENTENCE) and not places["out"].exists(), done.err
+
+
+def test_what_counts_as_the_same_file(tmp_path):
+    path = tmp_path / "rows"
+    path.write_text("1 1:1\n")
+    with one_run():
+        open_input(path).close()
+        open_input(path).close()
+        with one_run():  # a part of the same run
+            open_input(path).close()
+        path.write_text("1 1:2\n2\n")
+        with pytest.raises(InputError, match=SENTENCE):
+            open_input(path)
+    open_input(path).close()
+    with one_run():
+        open_input(path).close()

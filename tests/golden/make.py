@@ -5,22 +5,23 @@ PYTHONPATH=. python tests/golden/make.py        (from the checkout)
 
 import os
 import random
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from blocksvm.cli import console
-from blocksvm.cli.commands import module_of
-
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+from support.file_cases import unheard  # noqa: E402
+
 INPUTS = ("rows.svm", "classes.svm", "sets.svm", "weights.txt", "reviews.tsv", "tags.txt")
+TEXTS = "--format documents --ngrams word:1-2 --idf smooth --normalize l2"
+STEADY = "--working-set none --schedule 1"
 RUN = "--seed 1 --quiet --tol 1e-3"
 # file -> the commands that make it, in a folder with the inputs and the golden files before it
 MADE = {
     "store.h5": ["split rows.svm store.h5 --seed 1"],
-    "words.h5": [
-        "split reviews.tsv words.h5 --format documents --ngrams word:1-2 --idf smooth --normalize l2 --seed 1"
-    ],
+    "words.h5": [f"split reviews.tsv words.h5 {TEXTS} --seed 1"],
     "sets.h5": ["split sets.svm sets.h5 --format multilabel --seed 1"],
     "weighted.h5": ["split rows.svm weighted.h5 --weights weights.txt --seed 1"],
     "model.h5": [f"train store.h5 model.h5 --bias 1 {RUN}"],
@@ -30,9 +31,7 @@ MADE = {
     "kernel.h5": [f"train store.h5 kernel.h5 --solver kernel --kernel rbf --gamma 0.5 {RUN}"],
     "learner.h5": ["stream rows.svm --learner arow --model learner.h5 --quiet"],
     "structured.h5": ["structure train tags.txt structured.h5 --task chunks --learner pa1 --epochs 2 --quiet"],
-    "checkpoint.h5": [
-        f"train store.h5 m.h5 --checkpoint checkpoint.h5 --max-outer 2 --working-set none --schedule 1 {RUN}"
-    ],
+    "checkpoint.h5": [f"train store.h5 m.h5 --checkpoint checkpoint.h5 --max-outer 2 {STEADY} {RUN}"],
     "trace.jsonl": [f"train store.h5 t.h5 --log trace.jsonl {RUN}"],
     "model.liblinear": ["export model.h5 model.liblinear --format liblinear"],
     "weights.csv": ["export words-model.h5 weights.csv --format table"],
@@ -57,30 +56,20 @@ def write_inputs(folder: Path) -> None:
         (folder / name).write_text("".join(lines))
 
 
-def run(words: list[str]) -> None:
-    try:
-        console.run(module_of(words[0]).main, words[1:])
-    except SystemExit as ended:
-        if ended.code:
-            raise RuntimeError(f"{' '.join(words)} ended with {ended.code}") from None
-
-
 def main() -> None:
-    missing = [name for name in MADE if not (HERE / name).exists()]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_inputs(Path(folder))
-        for path in HERE.iterdir():
-            if path.name in MADE:
-                Path(path.name).write_bytes(path.read_bytes())
-        for name in missing:
-            for command in MADE[name]:
-                run(command.split())
-            (HERE / name).write_bytes(Path(name).read_bytes())
-        for name in INPUTS:
+        there = [name for name in MADE if (HERE / name).exists()]
+        for name in there:
+            shutil.copy(HERE / name, name)
+        for name, commands in MADE.items():
+            for command in commands if name not in there else ():
+                unheard(command)
+        for name in (*MADE, *INPUTS):
             if not (HERE / name).exists():
-                (HERE / name).write_bytes(Path(name).read_bytes())
+                shutil.copy(name, HERE / name)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

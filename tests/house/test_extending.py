@@ -16,7 +16,10 @@ from support.training_cases import make_store, random_rows
 
 from blocksvm import fit, load_model, open_store
 
+X, Y = random_rows(n=150, d=20, seed=8, dtype=np.float32)
 TEXT = "".join((ROOT / "docs" / name).read_text() for name in ("extending.md", "extending-data.md"))
+BLOCKS = re.findall(r"```sh\n(blocksvm .*?)```", TEXT, re.DOTALL)
+COMMANDS = [line.split() for block in BLOCKS for line in block.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -25,18 +28,11 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("extending")
     for name, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", TEXT, re.DOTALL):
         (folder / name).write_text(code)
-    assert sorted(path.name for path in folder.iterdir()) == ["first_learner.py", "my_format.py", "my_loss.py",
-                                                              "my_schedule.py", "my_task.py",
-                                                              "numpy_learner.py"]  # fmt: skip
-    make_store(folder, *random_rows(n=150, d=20, seed=8), name="store")
+    names = {"first_learner", "my_format", "my_loss", "my_schedule", "my_task", "numpy_learner"}
+    assert {path.stem for path in folder.iterdir()} == names
+    make_store(folder, X, Y, name="store")
     (folder / "rows.svm").write_text((folder / "store.svm").read_text())
     return folder
-
-
-def commands() -> list[list[str]]:
-    """The command lines of the page."""
-    blocks = re.findall(r"```sh\n(blocksvm .*?)```", TEXT, re.DOTALL)
-    return [line.split() for block in blocks for line in block.splitlines()]
 
 
 def run(folder, words: list[str], status: int = 0) -> str:
@@ -49,13 +45,8 @@ def run(folder, words: list[str], status: int = 0) -> str:
 
 
 def command_with(word: str) -> list[str]:
-    (found,) = [words for words in commands() if word in " ".join(words)]
+    (found,) = [words for words in COMMANDS if word in " ".join(words)]
     return found
-
-
-def rows_of(folder):
-    X, y = random_rows(n=150, d=20, seed=8)
-    return X.astype(np.float32).astype(np.float64), y
 
 
 def weights_by_column(path, d=20) -> np.ndarray:
@@ -71,15 +62,14 @@ def weights_by_column(path, d=20) -> np.ndarray:
 def test_the_learner_is_its_rule(folder, module):
     run(folder, [*command_with(f"{module}:MINE --step 0.1 --max-outer 3"), "--overwrite", "--order", "stored"])
     learned = weights_by_column(folder / "model.h5")
-    X, y = rows_of(folder)
     with h5py.File(folder / "store.h5") as file:
         order = file["rows"]["source"]
     w = np.zeros(20)
     for _ in range(3):
         for i in order:
             x = X[i].toarray().ravel()
-            if y[i] * (w @ x) <= 0.5:
-                w += 0.1 * y[i] * x
+            if Y[i] * (w @ x) <= 0.5:
+                w += 0.1 * Y[i] * x
     np.testing.assert_allclose(learned, w, rtol=1e-10, atol=1e-12)
     run(folder, [*command_with(f"{module}:MINE --step 0.1 --average"), "--overwrite"])
 
@@ -100,10 +90,9 @@ def test_the_schedule_makes_more_passes_than_one_and_certifies(folder, monkeypat
 def test_the_loss_is_certified_and_minimal(folder):
     run(folder, [*command_with("SMOOTH_HINGE -C 0.5"), "--overwrite", "--tol", "1e-7", "--schedule", "5"])
     w = weights_by_column(folder / "model.h5")
-    X, y = rows_of(folder)
 
     def primal(w):
-        m = y * (X @ w)
+        m = Y * (X @ w)
         loss = np.where(m >= 1, 0.0, np.where(m <= 0, 0.5 - m, 0.5 * (1 - m) ** 2))
         return 0.5 * w @ w + 0.5 * loss.sum()
 
@@ -142,7 +131,7 @@ def test_the_task(folder):
     """A learner of the package learns it; its code runs only where the model's user names it."""
     lines = [f"{'warm' if k % 2 else 'cold'} day{k % 7} {'sun' if k % 2 else 'snow'}" for k in range(40)]
     (folder / "topics.txt").write_text("\n".join(lines) + "\n")
-    train, evaluate = (words for words in commands() if "my_task:TOPICS" in words)
+    train, evaluate = (words for words in COMMANDS if "my_task:TOPICS" in words)
     run(folder, train)
     assert run(folder, evaluate).split() == ["accuracy", "1.0000"]
     advice = "names my_task:TOPICS as its task, whose code would run; if you trust it, give --task my_task:TOPICS"

@@ -1,4 +1,5 @@
-"""Files that were written once, by an earlier state of the code, are read as they were then (tests/golden/make.py)."""
+"""Files that were written once, by an earlier state of the code, are read as they were then (tests/golden/make.py); and
+a model that is saved again is the same file in content."""
 
 import hashlib
 import shutil
@@ -6,9 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
+from support.file_cases import content_of_model
 from support.paths import GOLDEN
 
 import blocksvm
+from blocksvm import InputError, load_model
 from blocksvm.exchange.forms import to_estimator
 
 STORES = {"store.h5": "rows.svm", "weighted.h5": "rows.svm", "sets.h5": "sets.svm", "words.h5": "reviews.tsv"}
@@ -29,12 +33,7 @@ def run(tmp_path, monkeypatch, succeeds):
         if path.is_file():
             shutil.copy(path, tmp_path)
     monkeypatch.chdir(tmp_path)
-
-    def run(line: str):
-        name, *arguments = line.split()
-        return succeeds(name, *arguments)
-
-    return run
+    return succeeds
 
 
 def test_they_are_those_that_were_written_first():
@@ -80,18 +79,52 @@ def test_scores_are_those_of_then(run):
     np.testing.assert_allclose(np.loadtxt("imported.txt"), then, rtol=1e-6)  # it takes the text's values as float64
     run("export words-model.h5 now.csv --format table")
     assert Path("now.csv").read_text() == Path("weights.csv").read_text()
-    assert to_estimator(blocksvm.load_model("model.h5")).coef_.shape == (1, 13)  # column 0, and ids from 1 to 12
+    assert to_estimator(load_model("model.h5")).coef_.shape == (1, 13)  # column 0, and ids from 1 to 12
 
 
-def test_a_checkpoint_goes_on_a_trace_is_drawn(run):
+def test_a_checkpoint_goes_on_a_trace_is_drawn_a_structured_model_tags(run):
     same = "--working-set none --schedule 1 --seed 1 --tol 1e-3 --quiet"
     told = run(f"train store.h5 m.h5 --checkpoint checkpoint.h5 --resume {same}")
     assert told.out.startswith("converged")
     run("report trace.jsonl -o report.html --quiet")
     run("stream rows.svm --from learner.h5 --model on.h5 --quiet")
     run("train store.h5 warm.h5 --from model.h5 --bias 1 -C 2 --quiet")
+    assert "1.0000" in run("structure evaluate structured.h5 tags.txt").out
 
 
-def test_a_structured_model_tags(run):
-    told = run("structure evaluate structured.h5 tags.txt")
-    assert "1.0000" in told.out
+def arrays(path: Path) -> dict[str, bytes]:
+    """But for the description: those of older versions are written as today's."""
+    return {name: value for name, value in content_of_model(path).items() if isinstance(value, bytes)}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_loaded_model_saved_again_is_the_same(tmp_path, name):
+    load_model(GOLDEN / name).save(tmp_path / "again.h5")
+    assert arrays(tmp_path / "again.h5") == arrays(GOLDEN / name)
+    assert load_model(tmp_path / "again.h5").meta == load_model(GOLDEN / name).meta
+
+
+def test_a_model_is_saved_over_itself_where_that_is_wanted_but_not_from_another_one(tmp_path):
+    load_model(GOLDEN / "model.h5").save(tmp_path / "m.h5")
+    model = load_model(tmp_path / "m.h5")
+    with pytest.raises(InputError, match="overwrite=True"):
+        model.save(tmp_path / "m.h5")
+    model.save(tmp_path / "m.h5", overwrite=True)
+    assert arrays(tmp_path / "m.h5") == arrays(GOLDEN / "model.h5")
+    load_model(GOLDEN / "classes.h5").save(tmp_path / "m.h5", overwrite=True)
+    with pytest.raises(InputError, match="no longer the model that was loaded"):
+        model.save(tmp_path / "other.h5")
+    assert not (tmp_path / "other.h5").exists()
+
+
+def test_models_in_memory(tmp_path):
+    """Of a run, and imported: the same decision values from the file."""
+    draw = np.random.default_rng(3)
+    X = sparse.random(60, 8, density=0.6, format="csr", random_state=3)
+    y = np.where(X @ draw.normal(size=8) > 0, 1, -1)
+    models = [blocksvm.fit(X, y, bias=2.0).model, blocksvm.import_model(GOLDEN / "model.liblinear")]
+    for number, model in enumerate(models):
+        model.save(tmp_path / f"{number}.h5")
+        again = load_model(tmp_path / f"{number}.h5")
+        np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+        again.save(tmp_path / f"{number}-again.h5")

@@ -1,18 +1,24 @@
-"""Predictions from text and stores: the user's labels, the source's order, the model's own reading of text."""
+"""Predictions from text and stores: the user's labels, the source's order, the model's own reading of text; and which
+rows of a pool are asked for by their margins."""
 
 import json
 import pickle
 import shutil
+from contextlib import suppress
 
 import h5py
+import hypothesis
 import numpy as np
 import pytest
 import reference
-from support.training_cases import looped
+from hypothesis import strategies as st
+from scipy import sparse
+from support.training_cases import looped, make_store, random_rows, svmlight
 
 from blocksvm import InputError, InputWarning, fit, load_model, open_store, predict_files
 from blocksvm.conversion.convert import SplitSettings, split_rows
 from blocksvm.formats.format import EXPANSION
+from blocksvm.model.decision_values import SmallestMargins, margins_of
 from blocksvm.model.scoring import StoreScorer, TextScorer
 from blocksvm.model.solver_state import open_state, verify_state
 
@@ -46,11 +52,11 @@ def trained(tmp_path_factory):
     return folder
 
 
-def expected_scores(folder, name):
-    """By the reference parser and a dictionary of weights."""
+def expected_scores(folder):
+    """Of test.svm, by the reference parser and a dictionary of weights."""
     model = load_model(folder / "model.h5")
     weights = dict(zip(model.feature_ids.tolist(), model.weights.tolist(), strict=True))
-    rows = reference.parse_svmlight((folder / name).read_bytes(), dtype=np.float32)
+    rows = reference.parse_svmlight((folder / "test.svm").read_bytes(), dtype=np.float32)
     scores = [sum(weights.get(i, 0.0) * float(v) for i, v in zip(ids, values, strict=True)) + model.intercept for _,
               ids, values in rows]  # fmt: skip
     return np.array(scores), np.array([label for label, _, _ in rows])
@@ -65,10 +71,16 @@ def test_a_store_is_scored_in_source_order(trained):
     with open_store(trained / "test.h5") as store:
         stored = np.concatenate([store.read_rows(k)["source"] for k in range(len(store.chunks))])
     assert not np.array_equal(stored, np.arange(len(stored)))  # it does lie in another order
-    scores, labels = joined(StoreScorer(trained / "model.h5", trained / "test.h5", MEMORY).scores())
-    expected, expected_labels = expected_scores(trained, "test.svm")
+    scorer = StoreScorer(trained / "model.h5", trained / "test.h5", MEMORY)
+    scores, labels = joined(scorer.scores())
+    expected, expected_labels = expected_scores(trained)
     np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-14)
     np.testing.assert_array_equal(labels, expected_labels)
+    # where there is little memory, it is read several times
+    scorer.budget.total = sum(scorer.budget.used.values()) + 40 * 10
+    pieces = list(scorer.scores())
+    assert len(pieces) > 4
+    np.testing.assert_array_equal(joined(pieces)[0], scores)
 
 
 def many_pieces(trained, tmp_path):
@@ -109,22 +121,16 @@ def test_more_threads_need_no_more_memory(trained, tmp_path):
     for memory, n_jobs in ((8_000_000, 1), (40_000_000, 8)):
         scorer = TextScorer(trained / "model.h5", [str(text)], memory, n_jobs=16)
         assert scorer.n_jobs == n_jobs
-        scored = np.concatenate([p.values for p in scorer.scores()])
-        np.testing.assert_array_equal(scored, expected)
+        np.testing.assert_array_equal(joined(scorer.scores())[0], expected)
     split_rows([str(text)], tmp_path / "long.h5", SplitSettings(chunk_nonzeros=4096))
-    least = next(m for m in range(10**6, 10**8, 10**5) if fits(trained / "model.h5", tmp_path / "long.h5", m))
-    tight, ample = (StoreScorer(trained / "model.h5", tmp_path / "long.h5", m, n_jobs=16) for m in (least, MEMORY))
+    given, memory, tight = (trained / "model.h5", tmp_path / "long.h5"), 10**6, None
+    while tight is None:  # the least memory that suffices
+        memory += 10**5
+        with suppress(InputError):
+            tight = StoreScorer(*given, memory, n_jobs=16)
+    ample = StoreScorer(*given, MEMORY, n_jobs=16)
     assert (tight.n_jobs, ample.n_jobs) == (1, 16)
-    expected, scored = (np.concatenate([p.values for p in scorer.scores()]) for scorer in (ample, tight))
-    np.testing.assert_array_equal(scored, expected)
-
-
-def fits(model, store, memory: int) -> bool:
-    try:
-        StoreScorer(model, store, memory)
-    except InputError:
-        return False
-    return True
+    np.testing.assert_array_equal(joined(tight.scores())[0], joined(ample.scores())[0])
 
 
 def test_the_first_bad_line_is_named_whatever_thread_reads_it(trained, tmp_path):
@@ -136,21 +142,9 @@ def test_the_first_bad_line_is_named_whatever_thread_reads_it(trained, tmp_path)
             list(TextScorer(trained / "model.h5", [str(text)], 4_000_000, n_jobs=n_jobs).scores())
 
 
-def test_little_memory_reads_the_store_several_times_with_the_same_result(trained):
-    scorer = StoreScorer(trained / "model.h5", trained / "test.h5", MEMORY)
-    whole = joined(scorer.scores())[0]
-    scorer.budget.total = sum(scorer.budget.used.values()) + 40 * 10
-    pieces = list(scorer.scores())
-    assert len(pieces) > 4
-    np.testing.assert_array_equal(np.concatenate([p.values for p in pieces]), whole)
-
-
 def test_the_model_predicts_scipy_matrices(trained, tmp_path):
-    from scipy import sparse
-
-    rng = np.random.default_rng(0)
     X = sparse.random(80, 30, density=0.2, format="csr", random_state=1)
-    y = np.where(X @ rng.normal(size=30) > 0, 1, 0)
+    y = np.where(X @ np.random.default_rng(0).normal(size=30) > 0, 1, 0)
     fitted = fit(X, y, tol=1e-6, schedule="20")
     fitted.save(tmp_path / "m.h5")
     loaded = load_model(tmp_path / "m.h5")
@@ -162,7 +156,7 @@ def test_the_model_predicts_scipy_matrices(trained, tmp_path):
 
 
 def test_the_command(trained, tmp_path, succeeds, refusal):
-    expected, labels = expected_scores(trained, "test.svm")
+    expected, labels = expected_scores(trained)
     predicted = np.where(expected > 0, 7.0, 3.0)
     accuracy, given = f"accuracy {np.mean(predicted == labels):.6f}", (trained / "model.h5", trained / "test.svm")
     assert accuracy in succeeds("predict", *given, tmp_path / "out.txt", "--scores").out
@@ -173,27 +167,19 @@ def test_the_command(trained, tmp_path, succeeds, refusal):
     assert accuracy in to_stdout.err
 
 
-BAD = [("model.h5", "missing.svm", "missing.svm: no such file"), ("train.h5", "test.svm", "is a store"),
-       ("test.svm", "test.svm", "is not a blocksvm model"), ("model.h5", "model.h5", "is a model, and rows are"),
-       ("model.h5", "bad.svm", "bad.svm:2: 'nonsense' is not id:value"),
-       ("model.h5", "empty.svm", "empty.svm: no rows")]  # fmt: skip
-
-
 def test_bad_input_is_one_sentence(trained, tmp_path, refusal):
     (trained / "bad.svm").write_text("3 1:1\n3 nonsense\n")
     (trained / "empty.svm").write_text("")
-    for model, given, words in BAD:
+    for model, given, words in (
+        ("model.h5", "missing.svm", "missing.svm: no such file"), ("train.h5", "test.svm", "is a store"),
+        ("test.svm", "test.svm", "is not a blocksvm model"), ("model.h5", "model.h5", "is a model, and rows are"),
+        ("model.h5", "bad.svm", "bad.svm:2: 'nonsense' is not id:value"), ("model.h5", "empty.svm", "svm: no rows"),
+    ):  # fmt: skip
         assert words in refusal("predict", trained / model, trained / given, tmp_path / "out.txt")
         assert list(tmp_path.iterdir()) == []
     given = "predict", trained / "model.h5", trained / "test.svm"
     assert "are needed" in refusal(*given, tmp_path / "o", "--memory", "1kB")
     assert "test.svm: is also an input; choose another" in refusal(*given, trained / "test.svm", "--overwrite")
-
-
-def test_another_normalisation_is_said(trained, tmp_path, succeeds):
-    split_rows([str(trained / "test.svm")], tmp_path / "l2.h5", SplitSettings(normalize="l2"))
-    told = succeeds("predict", trained / "model.h5", tmp_path / "l2.h5", tmp_path / "out.txt").err
-    assert "--normalize none, this store's with l2" in told
 
 
 def test_entries_that_the_model_does_not_know_are_counted(trained, tmp_path, succeeds):
@@ -209,7 +195,10 @@ def test_entries_that_the_model_does_not_know_are_counted(trained, tmp_path, suc
     assert (scorer.coverage.entries, scorer.coverage.unknown) == (known + 2 * 57, 2 * 57)
 
 
-def test_entries_that_have_no_factor_are_unknown(trained, tmp_path, succeeds):
+def test_another_normalisation_is_said_and_entries_that_have_no_factor_are_unknown(trained, tmp_path, succeeds):
+    split_rows([str(trained / "test.svm")], tmp_path / "l2.h5", SplitSettings(normalize="l2"))
+    told = succeeds("predict", trained / "model.h5", tmp_path / "l2.h5", tmp_path / "out.txt").err
+    assert "--normalize none, this store's with l2" in told
     split_rows([str(trained / "train.svm")], tmp_path / "s.h5", SplitSettings(scale="max-abs"))
     with open_store(tmp_path / "s.h5") as store:
         fit(store, tol=1e-2).save(tmp_path / "m.h5")
@@ -277,7 +266,7 @@ def test_a_damaged_model_or_checkpoint_is_one_sentence_or_the_same(trained, tmp_
 def test_files_are_predicted_from_python(trained, tmp_path):
     """As ``blocksvm predict`` does, in the order of the source."""
     model, text, store = trained / "model.h5", trained / "test.svm", trained / "test.h5"
-    expected, _ = expected_scores(trained, "test.svm")
+    expected, _ = expected_scores(trained)
     labels = np.where(expected > 0, 7.0, 3.0)
     for given, inputs, more in (
         (model, text, {}), (str(model), [str(text)], {"memory": "100MB"}), (model, store, {"n_jobs": 2}),
@@ -291,14 +280,13 @@ def test_files_are_predicted_from_python(trained, tmp_path):
         fitted = fit(rows, bias=0.5, tol=1e-6, schedule="20")
     np.testing.assert_array_equal(predict_files(fitted.model, text), labels)
     np.testing.assert_array_equal(predict_files(fitted.model, store), labels)
-    with pytest.raises(InputError, match="nothing.svm: no such file"):
-        predict_files(model, "nothing.svm")
-    with pytest.raises(InputError, match="model.h5: is a model, and rows are predicted"):
-        predict_files(model, model)
-    with pytest.raises(InputError, match="kind=label: choose one of labels, scores, probabilities"):
-        predict_files(model, text, "label")
-    with pytest.raises(InputError, match="probabilities"):
-        predict_files(model, text, "probabilities")
+    for *wrong, says in (
+        ("nothing.svm", "nothing.svm: no such file"), (model, "model.h5: is a model, and rows are predicted"),
+        (text, "label", "kind=label: choose one of labels, scores, probabilities"),
+        (text, "probabilities", "its decision values are no probabilities"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=says):
+            predict_files(model, *wrong)
     (tmp_path / "other.svm").write_text("3 900:1\n7 901:2\n")
     for given, name in ((model, "model.h5"), (fitted.model, "the model")):
         with pytest.warns(InputWarning, match=f"none is of a feature that .*{name} knows"):
@@ -324,3 +312,69 @@ def test_a_model_has_the_names_of_its_features(tmp_path):
     (tmp_path / "t.h5").unlink()
     assert fitted.model.feature_names is None
     assert fit(np.eye(2), [0, 1]).model.feature_names is None
+
+
+@hypothesis.given(st.lists(st.lists(st.integers(0, 6), max_size=12), max_size=6), st.integers(1, 9))
+def test_rows_that_come_in_pieces_are_sorted_as_a_whole(pieces, n):
+    chosen, first = SmallestMargins(n), 0
+    for piece in pieces:
+        chosen.add(np.array(piece, dtype=float), np.arange(first, first + len(piece)))
+        first += len(piece)
+    together = np.array([margin for piece in pieces for margin in piece], dtype=float)
+    assert chosen.rows.tolist() == np.argsort(together, kind="stable")[:n].tolist()
+    assert chosen.n_added == first
+
+
+@pytest.mark.parametrize(("n", "sets", "margins"), [(1, False, [3, 2]), (3, False, [0.5, 2.5]), (3, True, [1, 0.5])])
+def test_margins_of_each_kind(n, sets, margins):
+    values = np.array([[3.0, -1.0, 2.5], [-2.0, -5.0, 0.5]])
+    assert margins_of(values[:, :n].squeeze(), sets).tolist() == margins
+
+
+@pytest.fixture
+def pool(tmp_path):
+    """(X, y of three classes, model's vectors, which rows have a label, text of the pool)."""
+    X, _ = random_rows(n=120, d=10, seed=4)
+    y = np.argmax(X @ np.random.default_rng(4).standard_normal((10, 3)), axis=1)
+    known = np.arange(120) % 4 == 0
+    store = make_store(tmp_path, X[known], y[known] + 0.0, name="known", keep_order=True, dtype="float64")
+    text = tmp_path / "pool.svm"
+    lines = svmlight(X, y + 0.0).splitlines()
+    text.write_text("\n".join(line if known[k] else f"?{line[1:]}" for k, line in enumerate(lines)) + "\n")
+    return X, y, known, store, text
+
+
+@pytest.mark.slow
+def test_text_and_store_ask_for_the_rows_of_the_smallest_margins(pool, tmp_path, succeeds):
+    X, y, known, store, text = pool
+    model = tmp_path / "m.h5"
+    succeeds("train", store, model, "--tol", "1e-6", "--quiet")
+    told = json.loads(succeeds("ask", model, text, "-n", 7, "--json").out)
+    W = fit(X[known], y[known] + 0.0, tol=1e-6).model.weights
+    best = np.sort(X @ W.T, axis=1)
+    margin = np.where(known, np.inf, best[:, -1] - best[:, -2])
+    first = np.argsort(margin, kind="stable")[:7]
+    assert told["rows"] == (first + 1).tolist() and told["rows_without_label"] == int((~known).sum())
+    np.testing.assert_allclose(told["margins"], margin[first], rtol=1e-3, atol=1e-3)
+    # a store of the same rows, shuffled or not
+    for order in ((), ("--keep-order",)):
+        out_file = tmp_path / "asked.txt"
+        succeeds("split", text, tmp_path / "pool.h5", "--overwrite", "--quiet", *order, "--dtype", "float64")
+        done = succeeds("ask", model, tmp_path / "pool.h5", out_file, "-n", 7, "--overwrite")
+        assert [int(line) for line in out_file.read_text().split()] == told["rows"]
+        assert "7 of 90 rows without a label, with margins from" in done.out
+    # more than there are can be asked for
+    done = succeeds("ask", model, tmp_path / "pool.h5", "-n", 1000)
+    assert len(done.out.split()) == 90 and "90 of 90 rows" in done.err
+
+
+@pytest.mark.slow
+def test_what_cannot_be_asked(pool, tmp_path, succeeds, refusal):
+    _, _, _, store, text = pool
+    model, of_numbers = tmp_path / "m.h5", tmp_path / "r.h5"
+    succeeds("train", store, model, "--quiet")
+    succeeds("train", store, of_numbers, "--loss", "squared", "--quiet")
+    (tmp_path / "labelled.svm").write_text("1 1:2\n0 2:1\n")
+    says = "each of its 2 rows has a label; there is nothing to ask"
+    assert says in refusal("ask", model, tmp_path / "labelled.svm")
+    assert "predicts no classes" in refusal("ask", of_numbers, text)

@@ -43,16 +43,9 @@ def corpus(tmp_path_factory):
         lines = [json.dumps(row | {"label": LABELS[row["id"] % classes]}) for row in rows]
         (folder / "train.jsonl").write_text("\n".join(lines))
         split_rows([folder / "train.jsonl"], folder / f"{name}.h5", SplitSettings())
-    return folder, rows
-
-
-@pytest.fixture(scope="module")
-def models(corpus):
-    folder, _ = corpus
-    for name in ("three", "two"):
         with open_store(folder / f"{name}.h5") as store:
             fit(store, loss="logistic").save(folder / f"{name}-model.h5")
-    return {name: folder / f"{name}-model.h5" for name in ("three", "two")}
+    return folder, rows, {name: folder / f"{name}-model.h5" for name in ("three", "two")}
 
 
 def read(path) -> list[dict]:
@@ -75,8 +68,8 @@ def told(succeeds, model, path, *options) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["three", "two"])
-def test_each_file_has_the_scores_that_predict_tells(name, corpus, models, tmp_path, succeeds, monkeypatch):
-    folder, rows = corpus
+def test_each_file_has_the_scores_that_predict_tells(name, corpus, tmp_path, succeeds, monkeypatch):
+    folder, rows, models = corpus
     monkeypatch.setattr(shards, "GROUP_ROWS", 32)
     inputs = sorted((folder / "in").iterdir())
     ran = succeeds("predict", models[name], *inputs, f"{tmp_path}/out/", "--text", "text", "--memory", "200MB")
@@ -96,8 +89,8 @@ def test_each_file_has_the_scores_that_predict_tells(name, corpus, models, tmp_p
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["_blocksvm.json", *(p.name for p in inputs)]
 
 
-def test_what_is_kept_and_selected(corpus, models, tmp_path, succeeds):
-    folder, rows = corpus
+def test_what_is_kept_and_selected(corpus, tmp_path, succeeds):
+    folder, rows, models = corpus
     tables = [folder / "in" / name for name in ("a.jsonl.gz", "b.parquet", "c.csv", "d.arrow")]
     condition = "label == 'pos' and probability > 0.4"
     options = ("--text", "text", "--keep", "id,label", "--select", condition)
@@ -142,8 +135,8 @@ def test_what_is_kept_and_selected(corpus, models, tmp_path, succeeds):
     assert [read(tmp_path / "none" / path.name) for path in tables] == [[]] * 4
 
 
-def test_a_stopped_run_goes_on(corpus, models, tmp_path, succeeds, refusal, monkeypatch):
-    folder, _ = corpus
+def test_a_stopped_run_goes_on(corpus, tmp_path, succeeds, refusal, monkeypatch):
+    folder, _, models = corpus
     inputs = [folder / "in" / "a.jsonl.gz", folder / "in" / "e.ft"]
     command = (models["two"], *inputs, f"{tmp_path}/out/")
     write = shards.LineFile.write
@@ -176,8 +169,8 @@ def test_a_stopped_run_goes_on(corpus, models, tmp_path, succeeds, refusal, monk
     assert "_blocksvm.json: cannot be read" in refusal("predict", *command)
 
 
-def test_what_is_refused(corpus, models, tmp_path, refusal):
-    folder, _ = corpus
+def test_what_is_refused(corpus, tmp_path, refusal):
+    folder, _, models = corpus
     json_file, lines = folder / "in" / "a.jsonl.gz", folder / "in" / "e.ft"
     out = f"{tmp_path}/out/"
     for arguments, sentence in [
@@ -201,9 +194,9 @@ def test_what_is_refused(corpus, models, tmp_path, refusal):
     assert not (tmp_path / "out" / "bad.jsonl").exists()
 
 
-def test_workers_write_the_same_files_and_count_the_same(corpus, models, tmp_path, succeeds, monkeypatch):
+def test_workers_write_the_same_files_and_count_the_same(corpus, tmp_path, succeeds, monkeypatch):
     """And what a run wrote that ended before it knew may be replaced."""
-    folder, _ = corpus
+    folder, _, models = corpus
     inputs = sorted(path for path in (folder / "in").iterdir() if path.suffix != ".ft")
     words = "--text", "text", "--label", "label", "--keep", "id", "--json"
     here, there = tmp_path / "here", tmp_path / "there"

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from support.paths import ROOT, TESTS
@@ -52,7 +52,7 @@ class DaskProcesses:
         with distributed.Client(self.address, security=security, set_as_default=False, timeout=PATIENCE) as client:
             client.wait_for_workers(sum(one.poll() is None for one in self.workers), timeout=PATIENCE)
 
-    def end(self) -> None:
+    def close(self) -> None:
         for process in (self.scheduler, *self.workers):
             process.kill()
             process.wait()
@@ -61,10 +61,9 @@ class DaskProcesses:
 @contextmanager
 def dask_processes(n: int, tls: Sequence[str] = (), ttl: str = "5 minutes") -> Iterator[DaskProcesses]:
     """A scheduler with n workers, killed at the end; ttl: how long it waits for one that is silent."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        cluster = DaskProcesses(folder, tls, ttl)
-        try:
-            cluster.add(n)
-            yield cluster
-        finally:
-            cluster.end()
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        closing(DaskProcesses(folder, tls, ttl)) as cluster,
+    ):
+        cluster.add(n)
+        yield cluster

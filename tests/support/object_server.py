@@ -16,8 +16,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
 PIECE = 1 << 16
-ENVIRONMENT = {"AWS_ALLOW_HTTP": "true", "AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "kept-secret",
-               "AWS_REGION": "here"}  # fmt: skip
 
 
 @dataclass
@@ -73,16 +71,16 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         return name, parse_qs(parts.query, keep_blank_values=True), body, what
 
-    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+    def begin_answer(self, status: int, length: int, headers: dict[str, str]) -> None:
         self.send_response(status)
-        for key, value in {"Content-Length": str(len(body)), **headers}.items():
-            self.send_header(key.replace("_", "-"), value)
+        for key, value in {"Content-Length": str(length), **headers}.items():
+            self.send_header(key, value)
         self.end_headers()
+
+    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.begin_answer(status, len(body), headers)
         self.wfile.write(body)
         self.wfile.flush()
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
 
     def do_GET(self) -> None:
         with self.server.objects.lock:
@@ -93,6 +91,8 @@ class Handler(BaseHTTPRequestHandler):
             self.get()
         finally:
             self.ended()
+
+    do_HEAD = do_GET
 
     def ended(self) -> None:
         """Who has an answer's last bytes may ask again before this thread goes on."""
@@ -123,28 +123,20 @@ class Handler(BaseHTTPRequestHandler):
                 return self.answer(416)
             start, stop = start + (what == "other"), stop + (what == "other") - (what == "short")
             headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(data)}"
-        self.send_response(status)
-        for key, value in {**headers, "Content-Length": str(stop - start)}.items():
-            self.send_header(key, value)
-        self.end_headers()
-        if self.command == "HEAD":
-            return None
-        return self.send(data[start:stop], what)
-
-    def send(self, body: bytes, what: str) -> None:
-        for begin in range(0, len(body), PIECE):
-            piece = body[begin : begin + PIECE]
+        self.begin_answer(status, stop - start, headers)
+        for begin in range(start, stop if self.command == "GET" else start, PIECE):
+            piece = data[begin : min(begin + PIECE, stop)]
             if what in ("cut", "stall"):
                 self.wfile.write(piece[: len(piece) // 2])
                 self.wfile.flush()
                 if what == "stall":
                     self.server.closing.wait(60)
                 self.close_connection = True
-                return
-            if begin + PIECE >= len(body):
+                return None
+            if begin + PIECE >= stop:
                 self.ended()
             self.wfile.write(piece)
-        self.wfile.flush()
+        return self.wfile.flush()
 
     def do_PUT(self) -> None:
         name, query, body, what = self.begin()
@@ -211,7 +203,8 @@ class ObjectServer(ThreadingHTTPServer):
     @property
     def s3(self) -> dict[str, str]:
         """The environment in which s3:// means this server; bucket/key is an object's name here."""
-        return {**ENVIRONMENT, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.server_port}"}
+        keys = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "kept-secret", "AWS_REGION": "here"}
+        return keys | {"AWS_ALLOW_HTTP": "true", "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.server_port}"}
 
     def __enter__(self) -> "ObjectServer":
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()

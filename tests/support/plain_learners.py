@@ -52,8 +52,6 @@ class Plain:
         return scores[0]
 
     def learn(self, x, y, h=1.0):
-        if self.runner.signed and y not in (-1, 1):
-            raise ValueError(f"the label {y} is none of -1 and +1")
         self._run(x, y, h)
 
     def score(self, x):

@@ -16,33 +16,30 @@ from blocksvm.theory.replay import replay
 from blocksvm.theory.rows import ReplayRows, log_spaced
 from blocksvm.theory.run import Run
 
-CASES = [("perceptron", {}), ("perceptron-bias", {}), ("pa", {}), ("pa1", {"C": 0.05}),
-         ("pa2", {"C": 0.05}), ("ogd", {"decay": "constant", "step": 0.1}),
-         ("ogd", {"decay": "constant", "step": 0.3, "radius": 0.7}), ("ogd", {"radius": 0.7}),
-         ("ogd", {"radius": 2.0, "loss": "logistic", "step": 0.3}),
-         ("ogd", {"decay": "constant", "step": 0.02, "loss": "squared"}), ("forel", {"step": 0.2}),
-         ("forel", {"step": 0.01, "loss": "squared-hinge"}),
-         ("forel", {"step": 0.1, "loss": "epsilon-insensitive", "epsilon": 0.2}), ("omd", {"step": 0.2}),
-         ("omd", {"mirror": "entropic", "step": 0.1, "radius": 3.0}),
-         ("omd", {"mirror": "entropic", "step": 1.0, "radius": 1.0, "loss": "logistic"}),
-         ("omd", {"mirror": "p-norm", "p": 5.0, "step": 0.05, "loss": "logistic"}), ("pegasos", {"lam": 0.02}),
-         ("pegasos", {"lam": 0.05, "unprojected": True}),
-         ("pegasos", {"lam": 0.1, "loss": "logistic", "unprojected": True}),
-         ("pegasos", {"lam": 0.2, "loss": "epsilon-insensitive", "epsilon": 0.3}),
-         ("pegasos", {"lam": 0.1, "loss": "squared-hinge", "unprojected": True}),
-         ("subgradient", {"l1": 0.02, "step": 0.3}),
-         ("subgradient", {"l1": 0.2, "step": 0.1, "loss": "logistic", "decay": "constant"}),
-         ("fobos", {"l1": 0.01}),
-         ("fobos", {"l1": 0.2, "step": 0.3, "loss": "logistic"}), ("fobos", {"regulariser": "group", "group": 0.2}),
-         ("fobos", {"regulariser": "group", "group": 0.02, "step": 0.3, "loss": "logistic"}),
-         ("fobos", {"l1": 0.05, "half_steps": "next"}), ("fobos", {"l1": 0.1, "step": 0.2, "decay": "constant"}),
-         ("adagrad-fobos", {"l1": 0.02, "step": 0.3}),
-         ("adagrad-fobos", {"l1": 0.0, "delta": 0.0, "loss": "logistic"}),
-         ("adagrad-rda", {"l1": 0.03, "step": 0.5, "delta": 8.0}),
-         ("adagrad-rda", {"l1": 0.1, "delta": 0.01, "loss": "logistic"}), ("adagrad-rda-squares", {"l1": 0.02}),
-         ("adagrad-rda-squares", {"l1": 0.1, "loss": "logistic"}), ("hf-fobos", {"l1": 0.02}),
-         ("hf-fobos", {"l1": 0.2, "p": 1.0, "cap": 0.5}), ("hf-fobos", {"l1": 0.1, "p": math.inf}),
-         ("hf-fobos", {"l1": 0.1, "p": 2.5, "step": 0.5})]  # fmt: skip
+CASES = [(name, case) for name, cases in {
+    "perceptron": [{}], "perceptron-bias": [{}], "pa": [{}], "pa1": [{"C": 0.05}], "pa2": [{"C": 0.05}],
+    "ogd": [{"decay": "constant", "step": 0.1}, {"decay": "constant", "step": 0.3, "radius": 0.7}, {"radius": 0.7},
+            {"radius": 2.0, "loss": "logistic", "step": 0.3}, {"decay": "constant", "step": 0.02, "loss": "squared"}],
+    "forel": [{"step": 0.2}, {"step": 0.01, "loss": "squared-hinge"},
+              {"step": 0.1, "loss": "epsilon-insensitive", "epsilon": 0.2}],
+    "omd": [{"step": 0.2}, {"mirror": "entropic", "step": 0.1, "radius": 3.0},
+            {"mirror": "entropic", "step": 1.0, "radius": 1.0, "loss": "logistic"},
+            {"mirror": "p-norm", "p": 5.0, "step": 0.05, "loss": "logistic"}],
+    "pegasos": [{"lam": 0.02}, {"lam": 0.05, "unprojected": True},
+                {"lam": 0.1, "loss": "logistic", "unprojected": True},
+                {"lam": 0.2, "loss": "epsilon-insensitive", "epsilon": 0.3},
+                {"lam": 0.1, "loss": "squared-hinge", "unprojected": True}],
+    "subgradient": [{"l1": 0.02, "step": 0.3}, {"l1": 0.2, "step": 0.1, "loss": "logistic", "decay": "constant"}],
+    "fobos": [{"l1": 0.01}, {"l1": 0.2, "step": 0.3, "loss": "logistic"}, {"regulariser": "group", "group": 0.2},
+              {"regulariser": "group", "group": 0.02, "step": 0.3, "loss": "logistic"},
+              {"l1": 0.05, "half_steps": "next"}, {"l1": 0.1, "step": 0.2, "decay": "constant"}],
+    "adagrad-fobos": [{"l1": 0.02, "step": 0.3}, {"l1": 0.0, "delta": 0.0, "loss": "logistic"}],
+    "adagrad-rda": [{"l1": 0.03, "step": 0.5, "delta": 8.0}, {"l1": 0.1, "delta": 0.01, "loss": "logistic"}],
+    "adagrad-rda-squares": [{"l1": 0.02}, {"l1": 0.1, "loss": "logistic"}],
+    "hf-fobos": [{"l1": 0.02}, {"l1": 0.2, "p": 1.0, "cap": 0.5}, {"l1": 0.1, "p": math.inf},
+                 {"l1": 0.1, "p": 2.5, "step": 0.5}],
+}.items() for case in cases]  # fmt: skip
+ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in CASES]
 
 
 def sample(n=80, d=6, seed=0, noise=0.0, unit=False, zeros=0):

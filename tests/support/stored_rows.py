@@ -74,11 +74,9 @@ def read_with_h5py(path: Path) -> tuple[list[StoredRow], np.ndarray]:
             for row, (features, values) in zip(rows, entries_of_chunk(file, chunk), strict=True):
                 assert (np.diff(features) > 0).all()
                 order = np.argsort(ids[features])
-                found.append(
-                    StoredRow(int(row["source"]), float(row["label"]), ids[features][order].tolist(),
-                              values[order].astype(float).tolist(), float(row["sq_norm"]),
-                              float(row["weight"]) if "weight" in rows.dtype.names else 1.0),
-                )  # fmt: skip
+                own = ids[features][order].tolist(), values[order].astype(float).tolist()
+                weight = float(row["weight"]) if "weight" in rows.dtype.names else 1.0
+                found.append(StoredRow(int(row["source"]), float(row["label"]), *own, float(row["sq_norm"]), weight))
     return found, ids
 
 

@@ -1,19 +1,21 @@
 """Shared by the tests of training: small problems, stores made of them, runs with their events, the real command."""
 
 import json
-import lzma
+import shutil
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import nullcontext
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
+import h5py
 import numpy as np
 import pytest
 import scipy.sparse
-from support.paths import DATA, ROOT
+from support.paths import GOLDEN, ROOT
 from support.stored_rows import entries_of_chunk
 from support.thread_cluster import ThreadCluster
 
@@ -22,7 +24,6 @@ from blocksvm.cli.commands import module_of
 from blocksvm.cli.console import run as run_command
 from blocksvm.cluster.loop import ClusterPlan, cluster_loop
 from blocksvm.conversion.convert import SplitSettings, split_rows
-from blocksvm.exchange.forms import import_model
 from blocksvm.losses import get_loss
 from blocksvm.model.solver_state import InitialModels, describe_checkpoint
 from blocksvm.problems.certificate import NOTHING
@@ -74,12 +75,10 @@ def certified(problem: Problem, w, alpha, source: Matrix, prior=None, exact=True
 
 def svmlight(X, y, first_id=1) -> str:
     """Text of the rows, with every digit of the values; y: numbers or words."""
-    lines = []
-    for i in range(X.shape[0]):
-        span = slice(X.indptr[i], X.indptr[i + 1])
-        pairs = [f"{j + first_id}:{float(v)!r}" for j, v in zip(X.indices[span], X.data[span], strict=True)]
-        lines.append(" ".join([y[i] if isinstance(y[i], str) else f"{y[i]:.17g}", *pairs]))
-    return "\n".join(lines) + "\n"
+    pairs = [f" {j + first_id}:{v!r}" for j, v in zip(X.indices.tolist(), X.data.astype(float).tolist(), strict=True)]
+    bounds = zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    labels = (label if isinstance(label, str) else f"{label:.17g}" for label in y)
+    return "".join(f"{label}{''.join(pairs[a:b])}\n" for label, (a, b) in zip(labels, bounds, strict=True))
 
 
 def text_of_sets(X, sets) -> str:
@@ -98,18 +97,8 @@ def make_store(folder: Path, X, y=None, name="rows", chunk_nonzeros=None, **opti
     return store
 
 
-def stores_of_classes(folder: Path) -> dict[int, str]:
-    """Stores of the same 400 rows, by how many classes these have: 2, 3 and 20."""
-    X, y = random_rows(n=400, d=40, seed=6)
-    three, twenty = np.where(np.arange(400) % 3 == 0, 2.0, y), np.arange(400.0) % 10 * y
-    return {k: str(make_store(folder, X, labels, f"{k}", 128)) for k, labels in ((2, y), (3, three), (20, twenty))}
-
-
 def rows_of_store(path: Path):
     """(X CSR float64 in the store's numbering, y of +-1, first rows of the chunks), by plain h5py."""
-    import h5py
-    import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
-
     with h5py.File(path) as file:
         meta = json.loads(file["meta"][()].tobytes())
         chunks, rows = file["chunks"][()], file["rows"][()]
@@ -141,31 +130,23 @@ class Run:
         )
 
 
-@contextmanager
 def opened(source):
     """A store's path opened; a Matrix as it is."""
-    if isinstance(source, str | Path):
-        with Store(source) as store:
-            yield store
-    else:
-        yield source
+    return Store(source) if isinstance(source, str | Path) else nullcontext(source)
 
 
 def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, checkpoint_seconds=1e9,
            warm_start=None, prior=None, continue_from=None, cluster=None, **settings):  # fmt: skip
     """The outer loop of a run on an open source, not begun; cluster: of this many threads, or of these workers."""
-    asked = (
-        TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
-    )
-    initial_models = InitialModels(source, continue_from, prior)
-    saved = describe_checkpoint(checkpoint) if resume else None
-    kept = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_seconds)
+    settings_of = TrainSettings.of if continue_from is None else partial(TrainSettings.continuing, continue_from)
+    plan_of, loop_of = Plan, OuterLoop
     if cluster is not None:
-        plan = ClusterPlan(source, asked, initial_models=initial_models, valid=valid, resume=saved)
         by = ThreadCluster(cluster) if isinstance(cluster, int) else cluster
-        return cluster_loop(plan, watch, checkpoint=kept, warm_start=warm_start, cluster=by)
-    plan = Plan(source, asked, initial_models=initial_models, valid=valid, resume=saved)
-    return OuterLoop(plan, watch, checkpoint=kept, warm_start=warm_start)
+        plan_of, loop_of = ClusterPlan, partial(cluster_loop, cluster=by)
+    known = {"initial_models": InitialModels(source, continue_from, prior), "valid": valid}
+    plan = plan_of(source, settings_of(**settings), resume=describe_checkpoint(checkpoint) if resume else None, **known)
+    kept = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_seconds)
+    return loop_of(plan, watch, checkpoint=kept, warm_start=warm_start)
 
 
 def train(source, *, stop=None, valid=None, **options) -> Run:
@@ -249,22 +230,14 @@ class Outcome(NamedTuple):
 
 
 def run_in_process(capsys, main, *arguments) -> Outcome:
-    """A command, given by its name or its ``main``, as ``python -m`` runs it, without a process of its own."""
-    main = module_of(main).main if isinstance(main, str) else main
+    """A command, given by its ``main`` or by a line, as ``python -m`` runs it, without a process of its own."""
+    name, *words = main.split() if isinstance(main, str) else [main]
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
-        run_command(main, [str(argument) for argument in arguments])
+        run_command(module_of(name).main if isinstance(name, str) else name, [*words, *map(str, arguments)])
     return Outcome(ended.value.code, *capsys.readouterr())
-
-
-def libsvm_text(name: str) -> str:
-    """A real data set's text; the caller skips where the folder is missing."""
-    return lzma.decompress((DATA / "libsvm" / name).read_bytes()).decode()
 
 
 def quick_model(path: Path) -> None:
     """A small model, without any training."""
-    text = path.with_name(path.name + ".txt")
-    text.write_text("solver_type L2R_L2LOSS_SVC_DUAL\nnr_class 2\nlabel 1 -1\nnr_feature 1\nbias -1\nw\n0.5\n")
-    import_model(text).save(path, overwrite=True)
-    text.unlink()
+    shutil.copy(GOLDEN / "model.h5", path)

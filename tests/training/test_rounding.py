@@ -63,11 +63,10 @@ def truth(kind, X, y, settings, result):
     w, alpha = result.w.astype(LONG), result.alpha.astype(LONG).reshape(len(y), -1)
     alpha = alpha[:, 0] if alpha.shape[1] == 1 else alpha
     loss = settings.get("loss", "hinge")
+    W, A = w[:1] if len(w) % 3 else w.reshape(3, -1)[:, :D], alpha
     if kind == "classes":
-        W, A = w.reshape(3, -1)[:, :D], alpha
         return [objectives(X, np.where(y == c, 1, -1), W[c], A[:, c], C, loss) for c in range(3)]
     if kind == "crammer-singer":
-        W, A = w.reshape(3, -1)[:, :D], alpha
         classes, rows = y.astype(int), np.arange(N)
         other = np.ones((N, 3), LONG)
         other[rows, classes] = 0

@@ -11,24 +11,15 @@ from support.training_cases import SlowMatrix, assert_resumed, train
 
 from blocksvm.base.errors import InputError
 from blocksvm.sources.matrix import Matrix
+from blocksvm.training import schedule as schedules
 from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition, StoredChunks
-from blocksvm.training.schedule import (
-    MOST_PASSES,
-    NEXT_CYCLE,
-    Auto,
-    Fixed,
-    Overlap,
-    PassStats,
-    Tolerance,
-    make_schedule,
-)
+from blocksvm.training.schedule import Auto, Fixed, Overlap, PassStats, Tolerance, make_schedule
 
 CHUNK_ROWS = np.arange(0, 200, 10)
 
 
-def partition_of(
-    costs, capacity=10**9, block_chunks=None, kind="redrawn", order="shuffled", seed=0, shuffled=True, units=None
-):
+def partition_of(costs, capacity=10**9, block_chunks=None, kind="redrawn", order="shuffled", seed=0, shuffled=True,
+                 units=None):  # fmt: skip
     return Partition(costs, capacity, block_chunks, kind, order, seed, StoredChunks(costs, shuffled, units))
 
 
@@ -44,8 +35,7 @@ def test_chunks_of_a_unit_are_drawn_together():
         for first, place, n in zip(units, firsts, lengths, strict=True):
             assert order[place : place + n].tolist() == list(range(first, first + n))
     assert len({tuple(order) for order in orders}) == 3
-    alone = partition_of(np.full(20, 10), capacity=55, units=np.arange(20))
-    plain = partition_of(np.full(20, 10), capacity=55)
+    alone, plain = (partition_of(np.full(20, 10), capacity=55, units=units) for units in (np.arange(20), None))
     assert all(np.array_equal(*pair) for pair in zip(alone.blocks(2), plain.blocks(2), strict=True))
 
 
@@ -93,24 +83,14 @@ def test_every_outer_iteration_visits_each_chunk_once_within_the_capacity(kind, 
         assert all(s == sets[0] for s in sets)
     else:
         assert all(s != t for i, s in enumerate(sets) for t in sets[:i])
-    again = partition_of(costs, capacity, block_chunks, kind, seed=seed)
-    assert orders[3] == tuple(tuple(block.tolist()) for block in again.blocks(4))
-    other = partition_of(costs, capacity, block_chunks, kind, seed=seed + 9)
-    assert orders[3] != tuple(tuple(block.tolist()) for block in other.blocks(4))
-
-
-def test_stored_order_visits_everything_as_it_lies():
-    for kind in ("redrawn", "fixed"):
-        partition = partition_of(np.ones(20), 6, kind=kind, order="stored")
-        for outer in (1, 2):
-            assert np.array_equal(np.concatenate(partition.blocks(outer)), np.arange(20))
-        assert np.array_equal(partition.row_order(2, 1, 0, np.empty(9, np.int32)), np.arange(9))
+    for other in (seed, seed + 9):
+        again = partition_of(costs, capacity, block_chunks, kind, seed=other).blocks(4)
+        assert (orders[3] == tuple(tuple(block.tolist()) for block in again)) == (other == seed)
 
 
 def test_everything_that_fits_is_one_block():
-    assert partition_of(np.ones(20), 20).resident
-    assert not partition_of(np.ones(20), 19).resident
-    assert partition_of(np.ones(20), 1, block_chunks=20).resident
+    resident = [partition_of(np.ones(20), *given).resident for given in ((20,), (19,), (1, 20))]
+    assert resident == [True, False, True]
     assert [block.tolist() for block in partition_of(np.ones(20), 20).blocks(3)] == [list(range(20))]
 
 
@@ -122,8 +102,9 @@ def test_the_order_of_rows_is_redrawn_at_every_pass_from_the_keys_alone():
         assert sorted(order) == list(range(50))
         orders[key] = tuple(order.tolist())
     assert len(set(orders.values())) == 4
-    assert orders[1, 0, 1] == tuple(partition_of(np.ones(4), 2, seed=3).row_order(1, 0, 1, np.empty(50, np.int32)))
-    assert orders[1, 0, 1] != tuple(partition_of(np.ones(4), 2, seed=4).row_order(1, 0, 1, np.empty(50, np.int32)))
+    for seed in (3, 4):
+        again = partition_of(np.ones(4), 2, seed=seed).row_order(1, 0, 1, np.empty(50, np.int32))
+        assert (orders[1, 0, 1] == tuple(again)) == (seed == 3)
 
 
 def test_large_redrawn_blocks_are_visited_in_windows_and_no_others():
@@ -134,14 +115,9 @@ def test_large_redrawn_blocks_are_visited_in_windows_and_no_others():
         assert np.array_equal(np.sort(order), np.arange(n))
         return np.count_nonzero(np.diff(order // WINDOW_ROWS))
 
-    redrawn = partition_of(np.ones(4), 2)
-    assert changes(redrawn, n) == FEWEST_WINDOWS - 1
-    for partition, size in [
-        (redrawn, n - 1),
-        (partition_of(np.ones(4), 2, kind="fixed"), n),
-        (partition_of(np.ones(4), 2, shuffled=False), n),
-    ]:
-        assert changes(partition, size) > 1000
+    assert changes(partition_of(np.ones(4), 2), n) == FEWEST_WINDOWS - 1
+    for size, more in ((n - 1, {}), (n, {"kind": "fixed"}), (n, {"shuffled": False})):
+        assert changes(partition_of(np.ones(4), 2, **more), size) > 1000
 
 
 def test_partition_settings_reach_the_visits(rows):
@@ -186,8 +162,10 @@ def test_a_block_of_everything_is_visited_in_windows_of_other_chunks_each_time(n
         assert (order != other).mean() > 0.99
         if len(n_rows) > 1:
             assert chunks != others
-    stored = partition_of(n_rows, order="stored").row_order(3, 0, 0, np.empty(n, np.int32))
-    np.testing.assert_array_equal(stored, np.arange(n))
+    for kind in ("redrawn", "fixed"):
+        stored = partition_of(n_rows, order="stored", kind=kind, block_chunks=7)
+        np.testing.assert_array_equal(np.concatenate(stored.blocks(3)), np.arange(len(n_rows)))
+        np.testing.assert_array_equal(stored.row_order(3, 0, 0, np.empty(n, np.int32)), np.arange(n))
 
 
 def passes_of(schedule, ready=False, **known) -> int:
@@ -199,23 +177,22 @@ def passes_of(schedule, ready=False, **known) -> int:
 
 
 def test_schedules_ask_for_the_passes_they_promise():
-    assert passes_of(Fixed(1)) == 1
-    assert passes_of(Fixed(7), finished=True, ready=True) == 7
-    assert passes_of(Tolerance(0.1)) == MOST_PASSES
-    assert passes_of(Tolerance(0.1), finished=True) == 1
-    assert passes_of(Overlap()) == MOST_PASSES
-    assert passes_of(Overlap(), ready=True) == 1
-    assert passes_of(Overlap(), with_set=True) == 1, "the passes over the set fill the wait"
-    worth = {"work": 100, "visit_gain": 1.0, "visit_work": 300.0}
-    assert passes_of(Auto(), gain=1.01 / 3.0, **worth) == MOST_PASSES
-    assert passes_of(Auto(), gain=0.99 / 3.0, **worth) == 1
-    assert passes_of(Auto(), gain=9.0, with_set=True, **worth) == 1
-    assert passes_of(Auto(), gain=9.0, first_of_warm_start=True, **worth) == 1
-    assert passes_of(Auto()) == 1, "nothing was gained"
+    worth, most = {"work": 100, "visit_gain": 1.0, "visit_work": 300.0}, schedules.MOST_PASSES
+    for schedule, known, passes in (
+        (Fixed(1), {}, 1), (Fixed(7), {"finished": True, "ready": True}, 7), (Tolerance(0.1), {}, most),
+        (Tolerance(0.1), {"finished": True}, 1), (Overlap(), {}, most), (Overlap(), {"ready": True}, 1),
+        (Overlap(), {"with_set": True}, 1),  # the passes over the set fill the wait
+        (Auto(), {"gain": 1.01 / 3.0, **worth}, most), (Auto(), {"gain": 0.99 / 3.0, **worth}, 1),
+        (Auto(), {"gain": 9.0, "with_set": True, **worth}, 1),
+        (Auto(), {"gain": 9.0, "first_of_warm_start": True, **worth}, 1), (Auto(), {}, 1),  # nothing was gained
+    ):  # fmt: skip
+        assert passes_of(schedule, **known) == passes, (schedule, known)
 
 
-@pytest.mark.parametrize("schedule", [Auto(), Overlap(), Fixed(3), Tolerance(0.1)], ids=lambda one: type(one).__name__)
-def test_a_pass_between_blocks_waits_for_blocks_of_some_size(schedule):
+@pytest.mark.parametrize("name", ["auto", "overlap", "3", "tol:0.1"])
+def test_a_pass_between_blocks_waits_for_blocks_of_some_size_and_those_behind_them_for_worth(name):
+    """Behind the blocks passes end where they are worth less than another reading."""
+    schedule = make_schedule(name)
     overlap = isinstance(schedule, Overlap)
 
     def asked(read: float, passes: int = 0, ready: bool = False, last_worth: float = 1.0) -> bool:
@@ -228,36 +205,20 @@ def test_a_pass_between_blocks_waits_for_blocks_of_some_size(schedule):
     # where the last pass was worth little, more blocks come before the next one
     assert asked(11.0, last_worth=0.3) == overlap
     assert asked(11.2, last_worth=0.3) and asked(1.0, last_worth=9.0)
-    assert not asked(9.0, passes=MOST_PASSES)
-
-
-@pytest.mark.parametrize("schedule", [Auto(), Overlap(), Fixed(3), Tolerance(0.1)], ids=lambda one: type(one).__name__)
-def test_passes_behind_the_blocks_end_where_they_are_worth_less_than_another_reading(schedule):
+    assert not asked(9.0, passes=schedules.MOST_PASSES)
     after = {"passes": 1, "cycle_gain": 10.0, "cycle_work": 1000.0, "work": 100.0}
     assert schedule.after_reading(PassStats(cycle_gain=10.0, cycle_work=1000.0)), "the first pass is made"
-    assert schedule.after_reading(PassStats(gain=1.01 * NEXT_CYCLE, **after))
-    assert not schedule.after_reading(PassStats(gain=0.99 * NEXT_CYCLE, **after))
-    assert not schedule.after_reading(PassStats(gain=9.0, **after | {"passes": MOST_PASSES}))
+    assert schedule.after_reading(PassStats(gain=1.01 * schedules.NEXT_CYCLE, **after))
+    assert not schedule.after_reading(PassStats(gain=0.99 * schedules.NEXT_CYCLE, **after))
+    assert not schedule.after_reading(PassStats(gain=9.0, **after | {"passes": schedules.MOST_PASSES}))
 
 
 def test_schedules_are_named():
-    assert isinstance(make_schedule("auto"), Auto)
-    assert isinstance(make_schedule("overlap"), Overlap)
-    assert make_schedule("12").passes == 12
-    assert make_schedule("tol:0.25").tolerance == 0.25
+    for text, made in (("auto", Auto()), ("overlap", Overlap()), ("12", Fixed(12)), ("tol:0.25", Tolerance(0.25))):
+        assert (type(make_schedule(text)), vars(make_schedule(text))) == (type(made), vars(made))
     for text in ("", "-1", "1.5", "tol", "tol:", "tol:-1", "tol:inf", "AUTO", "gain", "99999999999999999999"):
         with pytest.raises(InputError, match="expected auto, overlap"):
             make_schedule(text)
-
-
-def slow(rows, seconds=0.004) -> SlowMatrix:
-    return SlowMatrix(*rows, chunk_rows=CHUNK_ROWS, seconds=seconds)
-
-
-def test_overlap_makes_one_pass_where_nothing_is_read(rows):
-    for schedule in ("auto", "overlap"):
-        run = train(Matrix(*rows), schedule=schedule, max_outer=3, tol=0.0)
-        assert run.result.passes == [1, 1, 1]
 
 
 @pytest.mark.process
@@ -266,9 +227,10 @@ def test_overlap_makes_one_pass_where_nothing_is_read(rows):
 def test_the_default_makes_one_model_whatever_the_clock_says(rows, loss, working_set):
     """Blocks that are slow and quick to come, and a processor that others use, too."""
     settings = {"loss": loss, "working_set": working_set, "block_chunks": 3, "max_outer": 4, "tol": 0.0, "C": 30.0}
+    sources = [SlowMatrix(*rows, chunk_rows=CHUNK_ROWS, seconds=seconds) for seconds in (0.0, 0.004)]
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        runs = [train(slow(rows, seconds), **settings) for seconds in (0.0, 0.004)]
+        runs = [train(source, **settings) for source in sources]
     finally:
         busy.kill()
         busy.wait()
@@ -278,7 +240,9 @@ def test_the_default_makes_one_model_whatever_the_clock_says(rows, loss, working
     assert (sum(alone.result.set_passes) > 0) == (working_set == "auto")
 
 
-def test_a_tighter_tolerance_makes_more_passes_and_n_makes_n(store):
+def test_a_tighter_tolerance_makes_more_passes_and_n_makes_n(rows, store):
+    for schedule in ("auto", "overlap"):  # one where nothing is read
+        assert train(Matrix(*rows), schedule=schedule, max_outer=3, tol=0.0).result.passes == [1, 1, 1]
     settings = {"block_chunks": 3, "max_outer": 1, "tol": 0.0}
     totals = [sum(train(store, schedule=f"tol:{eps}", **settings).result.passes) for eps in (1.0, 0.1, 0.01)]
     assert totals[0] < totals[1] < totals[2]
@@ -309,6 +273,6 @@ def test_passes_over_a_row_are_at_most_those_asked_for(store, tmp_path, schedule
 
 
 def test_seconds_waiting_is_the_time_of_a_slow_source(rows):
-    run = train(slow(rows, 0.02), schedule="1", block_chunks=5, max_outer=2, tol=0.0)
-    for event in run.outer():
+    source = SlowMatrix(*rows, chunk_rows=CHUNK_ROWS, seconds=0.02)
+    for event in train(source, schedule="1", block_chunks=5, max_outer=2, tol=0.0).outer():
         assert 0.04 < event["seconds_waiting"] < 1.0

@@ -1,5 +1,6 @@
 """The working set: which rows are in it, and that nothing but the number of readings depends on it; rows at rest."""
 
+import copy
 import gc
 import tracemalloc
 from types import SimpleNamespace
@@ -25,7 +26,6 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import BlockReader
 from blocksvm.store.descriptions import PartitionMeta
 from blocksvm.store.reader import open_store
-from blocksvm.train import main as train_main
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import MOST_PASSES
 from blocksvm.training.settings import TrainSettings
@@ -35,8 +35,11 @@ LOSSES = ("hinge", "squared-hinge", "logistic")
 CHUNK_ROWS = np.arange(0, 200, 8)
 
 
-def solver_with_set(source, loss: str, **given) -> DualCD:
-    return DualCD(Task({"loss": loss, **given}, source, working_set=True))
+def begun(source, loss: str, working_set=True, **given):
+    """(a solver, its state at the start)"""
+    solver = DualCD(Task({"loss": loss, **given}, source, working_set=working_set))
+    shape = source.n_features, source.n_samples
+    return solver, {a.name: np.zeros(a.shape(*shape), a.dtype) for a in solver.state_arrays}
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -45,7 +48,7 @@ def test_shares_of_the_gap_are_the_terms_of_its_sum(rows, loss):
     rng = np.random.default_rng(3)
     weights = rng.integers(0, 3, len(y)) / 2.0
     source = Matrix(X, y, weights=weights)
-    solver = solver_with_set(source, loss, C=1.5)
+    solver, state = begun(source, loss, C=1.5)
     block = source.read_block(np.array([0]), None)
     C = 1.5 * weights
     alpha = rng.uniform(size=len(y)) * C
@@ -54,7 +57,6 @@ def test_shares_of_the_gap_are_the_terms_of_its_sum(rows, loss):
         at_bound = rng.uniform(size=len(y)) < 0.3
         alpha[at_bound] = C[at_bound]
     z = X @ (X.T @ (alpha * y))
-    state = {a.name: np.zeros(a.shape(X.shape[1], len(y)), a.dtype) for a in solver.state_arrays}
     state |= {"alpha": alpha, "rest": np.full(len(y), 2, np.uint8), "pauses": np.ones(len(y), np.uint8)}
     share = np.empty(len(y))
     solver.start(state)
@@ -74,14 +76,12 @@ def test_shares_of_the_gap_are_the_terms_of_its_sum(rows, loss):
 def test_a_visit_tells_each_share_as_it_was_before_the_rows_own_step(rows, loss):
     X, y = rows
     source = Matrix(X, y)
-    solver = solver_with_set(source, loss)
+    solver, state = begun(source, loss)
     block = source.read_block(np.array([0]), None)
-    n = len(y)
-    state = {a.name: np.zeros(a.shape(X.shape[1], n), a.dtype) for a in solver.state_arrays}
     solver.start(state)
     for _ in range(3):
         visit = Visit()
-        for i in range(n):
+        for i in range(len(y)):
             z, a = X[i] @ state["w"][:-1], state["alpha"][i]
             expected = reference_losses.shares_of_gap(loss, z, y[i], a, 1.0, NEAR)
             result = solver.inner_pass(block, state, visit, np.array([i], np.int32))
@@ -158,7 +158,7 @@ def test_members_are_those_of_the_plain_rule_and_hold_the_rows(seed):
                 assert (held.y[slot], held.sq_norms[slot]) == (source.y[row], source.sq_norms[row])
                 assert weights is None or held.weights[slot] == weights[row]
             if rng.integers(4) == 0:  # saved, and the same rows again in the same slots
-                saved = {name: array.copy() for name, array in ours.saved().items()}
+                saved = copy.deepcopy(ours.saved())
                 again = WorkingSet(source, n_bytes)
                 again.restore(saved, (source.read_block(np.array([k]), None) for k in range(12)))
                 assert all(np.array_equal(array, again.saved()[name]) for name, array in saved.items())
@@ -186,9 +186,9 @@ def test_a_set_that_is_chosen_anew_is_the_same_if_the_reading_was_broken_off(see
 
     for share in shares[:3]:
         read(False, share, 12)
-    before = {name: array.copy() for name, array in made.saved().items()}
+    before = copy.deepcopy(made.saved())
     read(True, shares[3], 12)
-    wanted = {name: array.copy() for name, array in made.saved().items()}
+    wanted = copy.deepcopy(made.saved())
     for stopped in range(1, 13):
         made = WorkingSet(source, n_bytes)
         made.restore(before, iter(blocks))
@@ -206,34 +206,27 @@ def test_a_saved_set_of_other_rows_is_refused(rows):
         made.offer(block, np.arange(block.n_samples, dtype=float))
     saved = made.saved()
     assert len(saved["rows"]) > 10
-    first = saved["rows"][:1]
     for name, wrong in [
-        ("rows", saved["rows"] + 1000), ("rows", np.append(saved["rows"][:-1], first)),
+        *((name, None) for name in saved),  # missing
+        ("rows", saved["rows"] + 1000), ("rows", np.append(saved["rows"][:-1], saved["rows"][:1])),
         ("lengths", saved["lengths"] + 1), ("lengths", -saved["lengths"]), ("share", saved["share"][1:]),
         ("member", saved["member"][1:]), ("sums", np.zeros(2)), ("rows", saved["rows"] + 0.0),
         ("lengths", saved["lengths"] + 2**62), ("lengths", saved["lengths"] + 0.0), ("share", saved["member"]),
     ]:  # fmt: skip
+        changed = {key: array for key, array in saved.items() if key != name}
+        changed |= {} if wrong is None else {name: np.ascontiguousarray(wrong)}
         with pytest.raises(InputError, match="the checkpoint's working set"):
-            WorkingSet(source, 20_000).restore(saved | {name: np.ascontiguousarray(wrong)}, iter(blocks))
-    for missing in saved:
-        without = {name: array for name, array in saved.items() if name != missing}
-        with pytest.raises(InputError, match="the checkpoint's working set"):
-            WorkingSet(source, 20_000).restore(without, iter(blocks))
+            WorkingSet(source, 20_000).restore(changed, iter(blocks))
     with pytest.raises(InputError, match="the checkpoint's working set"):
         WorkingSet(source, 20_000).restore(saved, iter(blocks[1:]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(
-    "more",
-    [
-        {}, {"working_set": "0.3"}, {"partition": "fixed"}, {"order": "stored"},
-        {"bias": 0.7, "class_weight": "balanced"}, {"schedule": "tol:0.1"}, {"schedule": "overlap"},
-        {"schedule": "auto"}, {"block_chunks": None},
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize("more", [
+    {}, {"working_set": "0.3"}, {"partition": "fixed"}, {"order": "stored"}, {"schedule": "tol:0.1"},
+    {"schedule": "overlap"}, {"schedule": "auto"}, {"bias": 0.7, "class_weight": "balanced"}, {"block_chunks": None},
+], ids=str)  # fmt: skip
 def test_the_optimum_is_that_without_a_set(rows, loss, more):
     X, y = rows
     weights = np.random.default_rng(1).integers(1, 4, len(y)) / 2.0
@@ -252,14 +245,10 @@ def test_the_optimum_is_that_without_a_set(rows, loss, more):
     assert any(event["set_rows"] for event in run.outer())
     assert all(event["set_rows"] is None and not event["set_passes"] for event in none.outer())
     bias = options.get("bias", 0.0)
-    C = weights * np.where(y > 0, *_balanced(y, weights)) if "class_weight" in more else weights
+    share = np.where(y > 0, weights[y > 0].sum(), weights[y < 0].sum()) / weights.sum()  # of the row's class
+    C = weights / (2.0 * share) if "class_weight" in more else weights
     P = reference.primal(reference.with_bias(X, bias), y, run.w, C, loss) if loss != "logistic" else None
     assert P is None or P == pytest.approx(run.result.certificate.primal, rel=1e-9)
-
-
-def _balanced(y, weights):
-    positive, negative = weights[y > 0].sum(), weights[y < 0].sum()
-    return (positive + negative) / (2.0 * positive), (positive + negative) / (2.0 * negative)
 
 
 def easy_rows():
@@ -339,11 +328,10 @@ def holders_of_rows() -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "own",
-    [{"memory": 10**9}, {"memory": 10**7}, {"memory": 10**7, "learner": "arow"},
-     {"memory": 10**7, "solver": "newton", "loss": "logistic"}],
-)  # fmt: skip
+@pytest.mark.parametrize("own", [
+    {"memory": 10**9}, {"memory": 10**7}, {"memory": 10**7, "learner": "arow"},
+    {"memory": 10**7, "solver": "newton", "loss": "logistic"},
+])  # fmt: skip
 def test_what_was_fitted_keeps_no_rows(tmp_path, own):
     X = sparse.random(20_000, 60, density=0.5, random_state=1, format="csr")
     path = make_store(tmp_path, X, np.where(X @ np.ones(60) > 15.0, 1.0, -1.0))
@@ -382,7 +370,7 @@ def test_a_prior_and_a_warm_start(tmp_path, store):
 
 
 def test_what_the_setting_takes(store, refusal):
-    words, expected = (train_main, store, "m.h5", "--working-set"), "expected auto, none, or a share of the memory be"
+    words, expected = ("train", store, "m.h5", "--working-set"), "expected auto, none, or a share of the memory be"
     for wrong in ("some", "0", "1", "-0.5", "nan"):
         assert f"--working-set {wrong}: {expected}tween 0 and 1" in refusal(*words, wrong)
     assert "--working-set: pegasos does not accept it" in refusal(*words, "0.2", "--solver", "pegasos")
@@ -397,10 +385,9 @@ def test_rows_at_rest_lie_beyond_their_bounds_and_come_back(loss, passes, workin
     X, y = random_rows(n=60, d=30, density=0.3, seed=8)
     X.data = np.round(X.data, 3)
     rng, source = np.random.default_rng(1), Matrix(X, y)
-    solver = DualCD(Task({"loss": loss}, source, working_set=working_set))
+    solver, state = begun(source, loss, working_set)
     if working_set:
         solver.threads = Threads(1, piece=-(-least * source.n_nonzeros // 60))
-    state = {a.name: np.zeros(a.shape(30, 60), a.dtype) for a in solver.state_arrays}
     block, upper = source.read_block(np.array([0]), None), 1.0 if loss == "hinge" else np.inf
     solver.start(state)
     rests = []

@@ -1,4 +1,5 @@
-"""Cross-validation: each problem is that of its fold's training rows, and each row is scored by who has not seen it."""
+"""Cross-validation: each problem is that of its fold's training rows, each row is scored by who has not seen it; and
+probabilities of decision values that are none, fitted to such scores, kept in the model, told by predict."""
 
 import gc
 import json
@@ -8,28 +9,53 @@ import weakref
 import numpy as np
 import pytest
 import reference
-from support.fold_cases import GIVEN, PATH, N, dense, looped
-from support.training_cases import make_store, random_rows, stop_after, train
+import scipy.optimize
+from scipy import sparse
+from sklearn.isotonic import IsotonicRegression
+from support.paths import GOLDEN
+from support.training_cases import make_store, random_rows, stop_after, svmlight, train
 
 from blocksvm.base.errors import InputError
-from blocksvm.cv import main as cv_main
+from blocksvm.base.threads import Threads
 from blocksvm.cv import path_of
+from blocksvm.estimators import LinearSVC
 from blocksvm.kernels.shuffle import row_keys
-from blocksvm.model.model_file import load_model
+from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.sources.matrix import Matrix
+from blocksvm.store.descriptions import as_json, parse
 from blocksvm.store.reader import open_store
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
+from blocksvm.validation.calibration import FOLDS, calibrated, isotonic, platt
 from blocksvm.validation.folds import SALT, folds_of, held_out_method
 from blocksvm.validation.path import cross_validate
 
+N, PATH = 200, [0.05, 0.5, 2.0]
+GIVEN = {"tol": 1e-6, "schedule": "4", "max_outer": 5000, "bias": 1.0}
 CHUNKS = np.arange(0, N, 20)
 
 
 @pytest.fixture(scope="module")
 def rows():
     return random_rows(n=N, d=15, seed=11)
+
+
+def dense(X):
+    return np.hstack([X.toarray(), np.ones((X.shape[0], 1))])
+
+
+def planned(source, folds, path=PATH, previous=None, **given) -> OuterLoop:
+    """The run of all folds and C at once."""
+    settings = TrainSettings.of(**{**GIVEN, **given})
+    return OuterLoop(Plan(source, settings, method=held_out_method("dual-cd", path, folds), previous=previous))
+
+
+def looped(*given, **settings) -> OuterLoop:
+    """The same, finished."""
+    loop = planned(*given, **settings)
+    loop.result = loop.run()
+    return loop
 
 
 def test_folds_are_drawn_by_the_rows_numbers(rows, tmp_path):
@@ -43,6 +69,8 @@ def test_folds_are_drawn_by_the_rows_numbers(rows, tmp_path):
             numbers = np.concatenate([store.read_rows(k)["source"] for k in range(len(store.chunks))])
         np.testing.assert_array_equal(own, expected[numbers])
     assert (folds_of(Matrix(X, y), 5, 4).of_rows != expected).mean() > 0.5
+    sizes = np.bincount(folds_of(Matrix(X, np.arange(N) / 7.0), 70, 0, real=True).of_rows, minlength=70)
+    assert sizes.min() == 2 and sizes.max() == 3  # those of real targets are filled
 
 
 def test_rows_of_a_group_are_held_out_together(rows, tmp_path):
@@ -52,8 +80,7 @@ def test_rows_of_a_group_are_held_out_together(rows, tmp_path):
     with open_store(make_store(tmp_path, X, y, chunk_nonzeros=64)) as store:
         own = folds_of(store, 4, 0, str(tmp_path / "groups.txt")).of_rows
         numbers = np.concatenate([store.read_rows(k)["source"] for k in range(len(store.chunks))])
-    for group in range(23):
-        assert len(set(own[numbers % 23 == group].tolist())) == 1
+    assert all(np.ptp(own[numbers % 23 == group]) == 0 for group in range(23))
     assert len(set(own.tolist())) == 4
     (tmp_path / "short.txt").write_text("a\n" * 7)
     with pytest.raises(InputError, match="has 7 lines, and the matrix was made of 200 rows"):
@@ -100,8 +127,7 @@ def test_the_next_part_of_a_path_begins_feasible_and_no_worse_than_scaled(rows, 
     folds = folds_of(source, 3, 0)
     first = looped(source, folds, [1.0], loss=loss, tol=1e-3)
     previous = first.plan.solver.last(first.state)
-    settings = TrainSettings.of(**{**GIVEN, "loss": loss})
-    loop = OuterLoop(Plan(source, settings, method=held_out_method("dual-cd", [ratio], folds), previous=previous))
+    loop = planned(source, folds, [ratio], previous, loss=loss)
     loop.allocate()
     state, XB = loop.state, dense(X)
     primal, dual, _ = loop.plan.solver.estimates(state, 0.0)
@@ -120,8 +146,7 @@ def test_the_next_part_of_a_path_begins_feasible_and_no_worse_than_scaled(rows, 
             total += own
     if loss != "logistic":
         assert dual == pytest.approx(total, rel=1e-9)
-    result = loop.run()
-    assert result.status == "converged"
+    assert loop.run().status == "converged"
 
 
 @pytest.mark.parametrize("kind", ["two", "three", "real"])
@@ -174,18 +199,14 @@ def test_parts_of_a_path_reach_the_same_within_the_gaps(rows):
 @pytest.mark.parametrize("k", [2, 3])
 def test_newton_scores_as_dual_cd(rows, k):
     X, y = rows
-    y = y if k == 2 else np.arange(N) % 3 + 1.0 * (y > 0)
-    ours, other = (
-        cross_validate(Matrix(X, y, chunk_rows=CHUNKS), PATH, 3, loss="logistic", solver=solver, at_once=2, tol=1e-7)
-        for solver in ("newton", "dual-cd")
-    )
+    source = Matrix(X, y if k == 2 else np.arange(N) % 3 + 1.0 * (y > 0), chunk_rows=CHUNKS)
+    given = {"loss": "logistic", "tol": 1e-7}
+    ours, other = (cross_validate(source, PATH, 3, solver=name, at_once=2, **given) for name in ("newton", "dual-cd"))
     assert ours.parts == other.parts and ours.status == "converged" and ours.rel_gap.max() <= 1e-7
     assert ours.readings < other.readings
     np.testing.assert_allclose(ours.loss, other.loss, rtol=2e-3)
     np.testing.assert_allclose(ours.accuracy, other.accuracy, atol=1.5 / (N / 3))
-    few = cross_validate(
-        Matrix(X, y, chunk_rows=CHUNKS), PATH[:1], 3, loss="logistic", solver="newton", tol=1e-7, memory=150_000
-    )
+    few = cross_validate(source, PATH[:1], 3, solver="newton", memory=150_000, **given)
     np.testing.assert_allclose(few.loss, ours.loss[:1], rtol=2e-3)
 
 
@@ -201,37 +222,33 @@ def test_as_many_at_once_as_the_memory_allows(tmp_path):
 
 
 def test_a_user_who_wants_to_stop_is_heard(rows):
-    found = cross_validate(Matrix(*rows), PATH, 3, stop=stop_after(5), **GIVEN)
-    assert found.status == "interrupted"
+    assert cross_validate(Matrix(*rows), PATH, 3, stop=stop_after(5), **GIVEN).status == "interrupted"
 
 
-@pytest.mark.parametrize(
-    ("more", "expected"),
-    [({"C": [0.0, 1.0]}, "needs finite numbers above 0"), ({"folds": 1}, "must be from 2 to 100"),
-     ({"at_once": 0}, "must be 1 or more"), ({"C": "0.1,1"}, "needs finite numbers above 0, e.g. "),
-     ({"lam": 1.0}, "goes along a path of C"), ({"solver": "arow"}, "cross-validation uses dual-cd or newton"),
-     ({"bias": "free"}, "choose C with bias=1, .* and train with bias=free at that C"),
-     ({"multiclass": "crammer-singer"}, "trains each class against the others")],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "expected"), [
+    ({"C": [0.0, 1.0]}, "needs finite numbers above 0"), ({"folds": 1}, "must be from 2 to 100"),
+    ({"at_once": 0}, "must be 1 or more"), ({"C": "0.1,1"}, "needs finite numbers above 0, e.g. "),
+    ({"lam": 1.0}, "goes along a path of C"), ({"solver": "arow"}, "cross-validation uses dual-cd or newton"),
+    ({"bias": "free"}, "choose C with bias=1, .* and train with bias=free at that C"),
+    ({"multiclass": "crammer-singer"}, "trains each class against the others"),
+])  # fmt: skip
 def test_what_cannot_be_is_refused(rows, more, expected):
     with pytest.raises(InputError, match=expected):
         cross_validate(Matrix(*rows), **{"C": PATH, "folds": 3, **more})
 
 
-def test_a_fold_with_all_rows_of_a_class_is_named(rows):
-    X, _ = rows
-    y = np.where(np.arange(N) == 17, 1.0, -1.0)
-    with pytest.raises(InputError, match=r"all rows of label 1 are in fold \d of 3, .* takes two such rows or more"):
-        cross_validate(Matrix(X, y), PATH, 3)
-
-
-def test_more_folds_than_rows_or_groups_are_refused(rows, tmp_path):
+def test_folds_without_rows_and_with_all_rows_of_a_class_are_refused(rows, tmp_path):
     X, y = rows
-    with pytest.raises(InputError, match="fold 6 of 50 has no rows; choose fewer folds"):
-        cross_validate(Matrix(X[:5], y[:5]), PATH, 50)
     (tmp_path / "groups.txt").write_text("a\nb\n" * (N // 2))
-    with pytest.raises(InputError, match="has no rows; choose fewer folds"):
-        cross_validate(Matrix(X, y), PATH, 3, groups=str(tmp_path / "groups.txt"))
+    groups = {"groups": str(tmp_path / "groups.txt")}
+    for source, folds, more, says in (
+        (Matrix(X, np.where(np.arange(N) == 17, 1.0, -1.0)), 3, {},
+         r"all rows of label 1 are in fold \d of 3, .* takes two such rows or more"),
+        (Matrix(X[:5], y[:5]), 50, {}, "fold 6 of 50 has no rows; choose fewer folds"),
+        (Matrix(X, y), 3, groups, "has no rows; choose fewer folds"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=says):
+            cross_validate(source, PATH, folds, **more)
 
 
 @pytest.mark.parametrize("count", [3, 10, 90])
@@ -244,35 +261,25 @@ def test_few_rows_of_a_class_are_dealt_out_in_equal_parts(rows, tmp_path, count)
     for label in (1.0, 2.0) if count < 90 else (-1.0, 1.0, 2.0):
         by_fold = np.bincount(of_rows[y == label], minlength=count)
         assert by_fold.max() - by_fold.min() <= 1
-    sizes = np.bincount(of_rows, minlength=count)
-    assert sizes.min() >= N / count / 2
-    store = make_store(tmp_path, X, y, chunk_nonzeros=64, seed=9)
-    with open_store(store) as opened:
+    assert np.bincount(of_rows, minlength=count).min() >= N / count / 2
+    with open_store(make_store(tmp_path, X, y, chunk_nonzeros=64, seed=9)) as opened:
         numbers = np.concatenate([opened.read_rows(k)["source"] for k in range(len(opened.chunks))])
         np.testing.assert_array_equal(folds_of(opened, count, 0).of_rows, of_rows[numbers])
-    drawn = np.empty(N, np.uint64)
-    row_keys(np.arange(N), np.uint64(SALT), drawn)
     if count == 3:
+        row_keys(np.arange(N), np.uint64(SALT), drawn := np.empty(N, np.uint64))
         np.testing.assert_array_equal(of_rows[y < 0], (drawn % np.uint64(3))[y < 0])
 
 
-def test_folds_of_real_targets_are_filled(rows):
-    X, _ = rows
-    sizes = np.bincount(folds_of(Matrix(X, np.arange(N) / 7.0), 70, 0, real=True).of_rows, minlength=70)
-    assert sizes.min() == 2 and sizes.max() == 3
-
-
-def test_what_a_fold_cannot_measure_is_told_and_chooses_nothing(rows, tmp_path, capsys):
+def test_what_a_fold_cannot_measure_is_told_and_chooses_nothing(rows, tmp_path, succeeds):
     """7 rows of the rarer class in 10 folds: three folds have none of it, and no area under the curve."""
     X, _ = rows
     y = np.where(np.arange(N) % 29 == 3, 1.0, -1.0)
-    cv_main([str(make_store(tmp_path, X, y)), "-C", "0.01,1", "--folds", "10", "--select", "auc"])
-    text = capsys.readouterr().out
+    line = "cv", make_store(tmp_path, X, y), "-C", "0.01,1", "--folds", "10", "--select", "auc"
+    text = succeeds(*line).out
     assert re.search(r"auc: the rows of fold \d+, \d+, \d+ are of one class, so that its mean leaves them out", text)
     assert "nan" not in text
-    cv_main([str(tmp_path / "rows.h5"), "-C", "0.01,1", "--folds", "10", "--select", "auc", "--quiet"])
-    captured = capsys.readouterr()
-    assert re.fullmatch(r"-C (0.01|1): auc 0\.\d{5}\n", captured.out) and captured.err == ""
+    done = succeeds(*line, "--quiet")
+    assert re.fullmatch(r"-C (0.01|1): auc 0\.\d{5}\n", done.out) and done.err == ""
     found = cross_validate(Matrix(X, y), (0.01, 1.0), 10)
     there = ~np.isnan(found.auc[0])
     assert there.sum() == 7
@@ -284,16 +291,14 @@ def test_what_a_fold_cannot_measure_is_told_and_chooses_nothing(rows, tmp_path, 
         found.best("auc")
 
 
-@pytest.mark.parametrize(
-    ("measure", "loss", "expected"),
-    [("auc", "hinge", "accuracy or loss"), ("rmse", "hinge", "accuracy or loss"),
-     ("accuracy", "epsilon-insensitive", "loss or rmse"), ("auc", "epsilon-insensitive", "loss or rmse")],
-)  # fmt: skip
-def test_a_measure_that_the_rows_do_not_have_is_refused_before_training(rows, tmp_path, measure, loss, expected):
-    X, _ = rows
-    store = make_store(tmp_path, X, np.arange(N) % 3 + 0.0)
-    with pytest.raises(InputError, match=f"--select {measure}: is not a measure of these .*; choose {expected}$"):
-        cv_main([str(store), "--select", measure, "--loss", loss])
+@pytest.mark.parametrize(("measure", "loss", "expected"), [
+    ("auc", "hinge", "accuracy or loss"), ("rmse", "hinge", "accuracy or loss"),
+    ("accuracy", "epsilon-insensitive", "loss or rmse"), ("auc", "epsilon-insensitive", "loss or rmse"),
+])  # fmt: skip
+def test_a_measure_that_the_rows_lack_is_refused_before_training(rows, tmp_path, refusal, measure, loss, expected):
+    store = make_store(tmp_path, rows[0], np.arange(N) % 3 + 0.0)
+    told = refusal("cv", store, "--select", measure, "--loss", loss)
+    assert re.search(f"--select {measure}: is not a measure of these .*; choose {expected}$", told)
 
 
 @pytest.mark.slow
@@ -303,24 +308,20 @@ def test_the_command(rows, tmp_path, succeeds, refusal):
     outputs = [tmp_path / "m.h5", tmp_path / "cv.json", tmp_path / "cv.png"]
     arguments = [store, "--folds", "3", "-C", "0.05,0.5,2", "--bias", "1", "--tol", "1e-4", "--select", "loss"]
     arguments += ["--refit", outputs[0], "--json", outputs[1], "--figure", outputs[2]]
-    out = succeeds(cv_main, *arguments).out
+    lines = succeeds("cv", *arguments).out.splitlines()
     told = json.loads(outputs[1].read_text())
     assert told["path"] == PATH and np.shape(told["accuracy"]) == (3, 3)
     assert np.max(told["rel_gap"]) <= 1e-4
-    lines = out.splitlines()
     assert lines[0].split() == ["C", "accuracy", "+-", "loss", "+-", "auc", "+-", "gap"]
     best = [line.split()[0] for line in lines if line.endswith("  best")]
     assert best == [f"{told['best']:g}"]
     model = load_model(outputs[0])
     assert model.meta.method.settings["C"] == told["best"]
     assert outputs[2].read_bytes()[:4] == b"\x89PNG"
-    assert "exists" in refusal(cv_main, *arguments)
-    succeeds(cv_main, *arguments, "--overwrite")
-    assert "-C 1,x: expected numbers" in refusal(cv_main, store, "-C", "1,x")
-
-
-def test_a_printed_cost_is_the_one_that_is_trained_with():
-    assert path_of("0.001:1:3") == [0.001, 0.0316228, 1.0]
+    assert "exists" in refusal("cv", *arguments)
+    succeeds("cv", *arguments, "--overwrite")
+    assert "-C 1,x: expected numbers" in refusal("cv", store, "-C", "1,x")
+    assert path_of("0.001:1:3") == [0.001, 0.0316228, 1.0]  # a printed cost is the one that is trained with
 
 
 def test_the_parts_of_a_path_do_not_add_up_in_memory(rows, monkeypatch):
@@ -329,8 +330,7 @@ def test_the_parts_of_a_path_do_not_add_up_in_memory(rows, monkeypatch):
     made = OuterLoop.__init__
 
     def watched(self, *arguments, **more):
-        gone = [loop for loop in loops if loop() is not None]
-        alive.append(len(gone))
+        alive.append(sum(loop() is not None for loop in loops))
         made(self, *arguments, **more)
         loops.append(weakref.ref(self))
 
@@ -341,3 +341,116 @@ def test_the_parts_of_a_path_do_not_add_up_in_memory(rows, monkeypatch):
     finally:
         gc.enable()
     assert alive == [0, 0, 0]
+
+
+def test_calibration_uses_rows_that_the_models_which_value_them_have_not_seen():
+    X, y = random_rows(n=400, d=30, seed=3)
+    source = Matrix(X, y)
+    found = calibrated(source, TrainSettings.of(**{**GIVEN, "C": 0.5}), "platt")
+    folds = folds_of(source, FOLDS, 0)
+    W = looped(source, folds, [0.5]).result.w
+    z = np.einsum("ij,ij->i", dense(X), W[folds.of_rows])
+    order = np.argsort(z)
+    exact = platt(z[order], (y[order] < 0).astype(float), (y[order] > 0).astype(float))
+    assert found["slope"] == pytest.approx(exact["slope"], rel=1e-2)
+    assert found["intercept"] == pytest.approx(exact["intercept"], abs=1e-2)
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """(values rising, weights of the negative and of the positive rows)"""
+    rng = np.random.default_rng(0)
+    values = np.unique(np.round(rng.normal(scale=2.0, size=300), 3))
+    positive = rng.binomial(4, 1.0 / (1.0 + np.exp(-(1.5 * values - 0.5)))).astype(float)
+    return values, 4.0 - positive + (positive == 4.0) * 0.5, positive
+
+
+def test_platt_s_sigmoid_has_the_largest_likelihood(counted):
+    values, negative, positive = counted
+    n, p = negative.sum(), positive.sum()
+    high, low = (p + 1) / (p + 2), 1 / (n + 2)
+
+    def loss(ab):
+        P = 1.0 / (1.0 + np.exp(-(ab[0] * values + ab[1])))
+        right = positive * (high * np.log(P) + (1 - high) * np.log1p(-P))
+        return -np.sum(right + negative * (low * np.log(P) + (1 - low) * np.log1p(-P)))
+
+    best = scipy.optimize.minimize(loss, [1.0, 0.0], method="BFGS", options={"gtol": 1e-6})
+    found = platt(values, negative, positive)
+    assert found["kind"] == "platt"
+    assert [found["slope"], found["intercept"]] == pytest.approx(best.x, rel=1e-4)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_platt_where_the_classes_are_apart(sign):
+    """The targets a little inside of 0 and 1 keep the slope finite."""
+    values = np.array([-2.0, -1.0, 1.0, 2.0])
+    negative, positive = np.array([5.0, 5.0, 0.0, 0.0]), np.array([0.0, 0.0, 5.0, 5.0])
+    found = platt(sign * values, negative, positive)
+    assert 0.0 < sign * found["slope"] < 50.0
+    assert found["intercept"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_isotonic_function_is_scikit_learn_s(counted):
+    values, negative, positive = counted
+    weights = negative + positive
+    theirs = IsotonicRegression(out_of_bounds="clip").fit(values, positive / weights, sample_weight=weights)
+    found = isotonic(values, negative, positive)
+    at = np.linspace(-8.0, 8.0, 500)
+    np.testing.assert_allclose(np.interp(at, found["values"], found["probabilities"]), theirs.predict(at), atol=1e-9)
+
+
+def test_threads_share_the_work_and_change_nothing(monkeypatch):
+    X, y = random_rows(n=200, d=30, seed=3)
+    used = []
+    share = Plan.share_work
+    monkeypatch.setattr(Plan, "share_work", lambda plan, threads: used.append(threads.n) or share(plan, threads))
+    given = Matrix(X, y), TrainSettings.of(C=0.5, tol=1e-3), "platt"
+    assert calibrated(*given, threads=Threads(2)) == calibrated(*given)
+    assert used == [2, 1]
+    LinearSVC(calibrate="platt", n_jobs=2, tol=1e-2).fit(X, y)
+    assert used[2:] == [2, 2]
+
+
+@pytest.mark.parametrize("kind", ["platt", "isotonic"])
+def test_from_train_to_predict(tmp_path, succeeds, kind):
+    X, y = random_rows(n=600, d=20, seed=2)
+    store = make_store(tmp_path, X[:400], y[:400], chunk_nonzeros=128)
+    (tmp_path / "new.svm").write_text(svmlight(X[400:], y[400:]))
+    model = tmp_path / "m.h5"
+    said = succeeds("train", store, model, "--calibrate", kind, "-C", "0.3").out + succeeds("info", model).out
+    assert said.count(f"calibrated on rows held out: {kind}") == 2
+    done = succeeds("predict", model, tmp_path / "new.svm", "--probabilities")
+    told = np.array([line.split() for line in done.out.splitlines()], dtype=float)
+    np.testing.assert_allclose(told.sum(axis=1), 1.0, atol=1e-12)
+    loaded = load_model(model)
+    given = sparse.hstack([sparse.csr_matrix((200, 1)), X[400:]]).tocsr()  # the text's ids count from 1
+    given = given.astype(np.float32)  # as predict reads the text, in the dtype of the store
+    np.testing.assert_allclose(loaded.predict_proba(given), told, atol=1e-6)
+    right = np.where(y[400:] > 0, told[:, 1], told[:, 0])
+    if (right > 0).all():
+        assert f"log-loss {-np.log(right).mean():.6f}" in done.err
+    rate = np.mean(y > 0)
+    assert np.mean((1 - right) ** 2) < rate * (1 - rate)  # better than knowing the classes' shares
+    order = np.argsort(loaded.decision_function(given))
+    assert (np.diff(told[order, 1]) >= -1e-9).all()
+
+
+def test_a_damaged_calibration_is_told():
+    meta = as_json(describe_model(GOLDEN / "calibrated.h5"))
+    falling = {"kind": "isotonic", "values": [2.0, 1.0], "probabilities": [0.0, 1.0]}
+    for wrong in (falling, {"kind": "other"}, {"kind": "platt", "slope": None, "intercept": 0.0}, [1.0]):
+        with pytest.raises(ValueError, match="calibration"):
+            parse(json.dumps(meta | {"calibration": wrong}).encode(), "model")
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [
+    (("--solver", "pegasos"), "is for dual-cd on rows of two classes"), (("--bias", "free"), "without a free bias"),
+    (("--lambda", "0.1"), "needs -C instead of --lambda"),
+])  # fmt: skip
+def test_what_cannot_be_calibrated_is_refused(tmp_path, refusal, arguments, expected):
+    X, y = random_rows(n=60, d=10, seed=2)
+    store = make_store(tmp_path, X, y)
+    assert expected in refusal("train", store, tmp_path / "m.h5", "--calibrate", "platt", *arguments)
+    with pytest.raises(InputError, match="is for dual-cd on rows of two classes"):
+        calibrated(Matrix(X, np.arange(60) % 3), TrainSettings.of(), "platt")
