@@ -12,7 +12,7 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.model.model_file import load_model
 from blocksvm.problems.crammer_singer_kernels import best_row, row_state
-from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD
+from blocksvm.solvers.dual_cd import CrammerSingerCD
 from blocksvm.solvers.solver import Task, Visit
 from blocksvm.sources.matrix import Matrix
 

@@ -19,7 +19,6 @@ from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.solver import Task, Visit
 from blocksvm.sources.matrix import Matrix
 from blocksvm.train import main as train_main
-from blocksvm.training.loop import Watch
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
 
@@ -143,7 +142,7 @@ def test_a_class_that_is_done_is_left_as_it_is(rows):
 
     run, seen = {}, []
     run["loop"] = looped(
-        Matrix(X, y, chunk_rows=CHUNKS), watch=Watch(watch), tol=1e-3, block_chunks=3, max_outer=5000, schedule="1",
+        Matrix(X, y, chunk_rows=CHUNKS), on_event=watch, tol=1e-3, block_chunks=3, max_outer=5000, schedule="1",
         class_weight={3.0: 300.0},
     )  # fmt: skip
     result = run["loop"].run()

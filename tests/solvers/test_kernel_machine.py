@@ -22,8 +22,7 @@ from blocksvm.kernels.kernel_machine_loops import columns_of
 from blocksvm.kernels.rows import Entries
 from blocksvm.model.model_file import load_model
 from blocksvm.predict import main as predict_main
-from blocksvm.problems.expansion import Expansion, function_of
-from blocksvm.problems.kernel_problem import best_bias
+from blocksvm.problems.kernel_problem import Expansion, best_bias, function_of
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 from blocksvm.train import main as train_main

@@ -31,7 +31,7 @@ from blocksvm.solvers.solver import PassResult, Visit
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint
-from blocksvm.training.loop import OuterLoop, Watch
+from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
 
@@ -151,8 +151,9 @@ def opened(source):
         yield source
 
 
-def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, checkpoint_seconds=1e9,
-           warm_start=None, prior=None, continue_from=None, cluster=None, **settings):  # fmt: skip
+def looped(source, *, on_event=lambda event: None, stop=lambda: False, valid=None, checkpoint=None,
+           resume=False, checkpoint_seconds=1e9, warm_start=None, prior=None, continue_from=None, cluster=None,
+           **settings):  # fmt: skip
     """The outer loop of a run on an open source, not begun; cluster: of this many threads, or of these workers."""
     asked = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
@@ -163,17 +164,18 @@ def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, 
     if cluster is not None:
         plan = ClusterPlan(source, asked, initial_models=initial_models, valid=valid, resume=saved)
         by = ThreadCluster(cluster) if isinstance(cluster, int) else cluster
-        return cluster_loop(plan, watch, checkpoint=kept, warm_start=warm_start, cluster=by)
+        return cluster_loop(plan, on_event, stop, checkpoint=kept, warm_start=warm_start, cluster=by)
     plan = Plan(source, asked, initial_models=initial_models, valid=valid, resume=saved)
-    return OuterLoop(plan, watch, checkpoint=kept, warm_start=warm_start)
+    return OuterLoop(plan, on_event, stop, checkpoint=kept, warm_start=warm_start)
 
 
 def train(source, *, stop=None, valid=None, **options) -> Run:
     """Train on a Matrix or on a store's path."""
     events: list[dict] = []
-    watch = Watch(events.append, stop or (lambda: False))
     with opened(source) as rows, opened(valid) as held_out:
-        return Run(looped(rows, watch=watch, valid=held_out, **options), events)
+        return Run(
+            looped(rows, on_event=events.append, stop=stop or (lambda: False), valid=held_out, **options), events
+        )
 
 
 def stop_after(polls: int):
