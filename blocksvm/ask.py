@@ -5,17 +5,8 @@ import sys
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import Setting
+from blocksvm.cli import options as cli
 from blocksvm.cli.console import Parser, run
-from blocksvm.cli.options import (
-    FORMAT_OF_MODEL,
-    OVERWRITE,
-    THREADS,
-    add_inputs,
-    chosen_values,
-    json_of,
-    n_threads,
-    take_inputs,
-)
 from blocksvm.cli.outputs import emit_json, outputs_of, print_written
 from blocksvm.formats.choices import PREDICTED, all_choices
 
@@ -33,18 +24,18 @@ def parser() -> Parser:
     p = Parser("ask", "List the rows without a label whose label would tell a model the most: those of\nthe smallest "
                "margins, the smallest first.", EPILOG)  # fmt: skip
     p.add_argument("model", metavar="MODEL.h5", help="a model of classes, by train, stream or import")
-    add_inputs(p, "the rows' numbers, one a line")
+    cli.add_inputs(p, "the rows' numbers, one a line")
     p.add("which rows", ROWS)
-    p.add("the pool", FORMAT_OF_MODEL)
+    p.add("the pool", cli.FORMAT_OF_MODEL)
     p.add("where the pool is written otherwise than the training data", *all_choices().only(PREDICTED), defaults=False)
-    p.add("what to write", json_of("the rows and their margins"), OVERWRITE)
-    p.add("the machine", MEMORY, THREADS)
+    p.add("what to write", cli.json_of("the rows and their margins"), cli.OVERWRITE)
+    p.add("the machine", MEMORY, cli.THREADS)
     return p
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    take_inputs(options)
+    cli.take_inputs(options)
     outputs = outputs_of(options, [options.model, *options.inputs], {"rows": options.output})
     import numpy as np
 
@@ -54,9 +45,8 @@ def main(arguments: list[str]) -> int:
     from blocksvm.model.decision_values import MARGIN_BYTES, SmallestMargins, margins_of
     from blocksvm.model.scoring import scorer_of
 
-    settings = chosen_values(options, all_choices().only(PREDICTED))
-    threads = n_threads(options.threads)
-    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, settings, threads)
+    how = cli.chosen_values(options, all_choices().only(PREDICTED)), cli.n_threads(options.threads)
+    scorer = scorer_of(options.model, options.inputs, options.memory, options.format, *how)
     if not scorer.model.labels:
         raise InputError(f"{options.model}: predicts no classes, so no label is more or less sure; name another model")
     scorer.budget.reserve("the rows asked for", MARGIN_BYTES * options.n)

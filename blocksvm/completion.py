@@ -21,12 +21,8 @@ The first lines of the script say more about each shell.
 
 
 def parser() -> Parser:
-    p = Parser(
-        "completion",
-        "Print a script with which a shell completes commands, options and their values:\n"
-        "bash, zsh, fish, tcsh or PowerShell.",
-        EPILOG,
-    )
+    p = Parser("completion", "Print a script with which a shell completes commands, options and their values:\n"
+               "bash, zsh, fish, tcsh or PowerShell.", EPILOG)  # fmt: skip
     p.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh", "powershell"), help="your shell")
     return p
 

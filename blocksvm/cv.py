@@ -5,19 +5,10 @@ import sys
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Setting, Settings
+from blocksvm.cli import options as cli
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, value_of
-from blocksvm.cli.options import (
-    CLUSTER,
-    FIGURE,
-    OVERWRITE,
-    THREADS,
-    UNCONVERGED,
-    chosen_values,
-    cluster_of,
-    json_of,
-    unlimited,
-)
 from blocksvm.cli.outputs import emit_json, outputs_of, print_written
+from blocksvm.losses import get_loss
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import ROUNDING, RUN_SETTINGS
 
@@ -36,9 +27,7 @@ FOLDS = (
     Setting("at_once", "values of C trained in one reading, if the memory allows", 3, int, least=1, metavar="N"),
 )  # fmt: skip
 SOLVER = Setting("solver", "as for train", SOLVERS[0], str, SOLVERS)
-EPSILON = Setting(
-    "epsilon", "for regression: largest error that costs nothing (default 0.1)", None, least=0.0, metavar="E"
-)
+EPSILON = Setting("epsilon", "for regression: largest error that costs nothing (default 0.1)", least=0.0, metavar="E")
 SELECT = Setting("select", "measure by which C is chosen (default accuracy; for real targets rmse)", None, str,
                  ("accuracy", "auc", "loss", "rmse"))  # fmt: skip
 REFIT = Setting("refit", "train on all rows with the chosen C, and write the model", None, str, metavar="MODEL.h5")
@@ -54,9 +43,9 @@ def parser() -> Parser:
     p.add("the solver", SOLVER)
     p.add("the problem", *WITH_CLASSES.without("C", "lam", "multiclass") + (EPSILON,), defaults=False)
     p.add("the runs", *RUN_SETTINGS, defaults=False)
-    p.add("the machine", THREADS)
-    p.add("a cluster, whose workers read the store", *CLUSTER)
-    p.add("what to write", SELECT, REFIT, json_of("all figures"), FIGURE, OVERWRITE)
+    p.add("the machine", cli.THREADS)
+    p.add("a cluster, whose workers read the store", *cli.CLUSTER)
+    p.add("what to write", SELECT, REFIT, cli.json_of("all figures"), cli.FIGURE, cli.OVERWRITE)
     return p
 
 
@@ -79,22 +68,17 @@ def path_of(text: str) -> list[float]:
 def main(arguments: list[str]) -> int:
     name, of_loss, p = value_of(arguments, "--loss"), Settings(), parser()
     if name is not None:
-        from blocksvm.losses import get_loss
-
         of_loss = get_loss(name).settings
-    if of_loss.names():
-        p.add("the loss", *of_loss.without("epsilon"), defaults=False)
+    p.add("the loss", *of_loss.without("epsilon"), defaults=False)
     options = p.parse_args(arguments)
     from blocksvm.files.output import written_whole
 
     named = {"model": options.refit, "figure": options.figure}
     outputs = outputs_of(options, [options.store, options.groups], named)
-    settings = {name: getattr(options, name, None) for name in ("solver", *OF_PROBLEM, "epsilon", *of_loss.names())}
-    settings = {name: value for name, value in settings.items() if value is not None}
-    settings |= chosen_values(options, RUN_SETTINGS)
+    names = ("solver", *OF_PROBLEM, "epsilon", *of_loss.names(), *RUN_SETTINGS.names())
+    settings = {name: value for name in names if (value := getattr(options, name, None)) is not None}
     stop = catch_signals()
     from blocksvm.cli.texts import Line
-    from blocksvm.losses import get_loss
     from blocksvm.store.reader import Store
     from blocksvm.validation.path import PATH, cross_validate
 
@@ -117,13 +101,11 @@ def main(arguments: list[str]) -> int:
         measures = ("accuracy", "auc", "loss") if binary else ("accuracy", "loss")
         measures = ("loss", "rmse") if get_loss(settings.get("loss") or "hinge").of_numbers else measures
         if options.select not in (None, *measures):
-            raise InputError(
-                f"--select {options.select}: is not a measure of these rows and this loss; choose "
-                f"{' or '.join(measures)}"
-            )
+            wrong = f"--select {options.select}: is not a measure of these rows and this loss"
+            raise InputError(f"{wrong}; choose {' or '.join(measures)}")
         print(f"{options.store}: {store.n_samples:,} rows, {store.n_features:,} features, "
               f"{store.n_nonzeros:,} nonzeros; {options.folds} folds", file=options.stderr)  # fmt: skip
-        more = settings | {"n_jobs": options.threads or -1, "cluster": cluster_of(options)}
+        more = settings | {"n_jobs": options.threads or -1, "cluster": cli.cluster_of(options)}
         cv = cross_validate(store, options.C or PATH, options.folds, groups=options.groups, at_once=options.at_once,
                             on_event=show, stop=stop, **more)  # fmt: skip
         line.close()
@@ -142,7 +124,7 @@ def main(arguments: list[str]) -> int:
         if "model" in outputs:
             from blocksvm.api.fit import fit
 
-            fitted = fit(store, C=cv.path[best], stop=stop, **more | {"cluster": cluster_of(options)})
+            fitted = fit(store, C=cv.path[best], stop=stop, **more | {"cluster": cli.cluster_of(options)})
             if fitted.status == "interrupted":
                 raise Interrupted("interrupted; no model was written")
             fitted.save(outputs["model"], options.overwrite)
@@ -150,13 +132,12 @@ def main(arguments: list[str]) -> int:
                 missed = [f"{outputs['model']}: {fitted.result.advice}"]
                 print(missed[0], file=sys.stderr)
     print_written(options, outputs)
-    return UNCONVERGED if missed and unlimited(options, cv.status) else 0
+    return cli.UNCONVERGED if missed and cli.unlimited(options, cv.status) else 0
 
 
 def shortfall(cv, tol: float) -> list[str]:
     """A sentence where problems have not reached their gap, as lines."""
-    n = int((cv.rel_gap > tol).sum())
-    if not n:
+    if not (n := int((cv.rel_gap > tol).sum())):
         return []
     more = "" if cv.status == ROUNDING else "raise --max-outer, "
     return [f"not converged: {n} of {cv.rel_gap.size} problems have a gap above --tol {tol:g}; {more}"
@@ -169,8 +150,7 @@ def shown(cv, best: int) -> list[str]:
 
     from blocksvm.cli.texts import aligned, fitted, number_of
 
-    names = ["rmse", "loss"] if cv.real else ["accuracy", "loss"]
-    names += ["auc"] if not np.isnan(cv.auc).all() else []
+    names = ["rmse" if cv.real else "accuracy", "loss", *([] if np.isnan(cv.auc).all() else ["auc"])]
     rows = [["C", *(part for name in names for part in (name, "+-")), "gap", ""]]
     for number, C in enumerate(cv.path):
         cells = []
@@ -179,8 +159,7 @@ def shown(cv, best: int) -> list[str]:
             there = values[~np.isnan(values)]  # of the folds that have one
             spread = float(np.std(there, ddof=1)) if len(there) > 1 else 0.0
             cells += [fitted(cv.mean(name)[number], 8, decimals=5), fitted(spread, 8, decimals=5)]
-        marks = "best" if number == best else ""
-        rows.append([f"{C:g}", *cells, f"{cv.rel_gap[number].max():.1e}", marks])
+        rows.append([f"{C:g}", *cells, f"{cv.rel_gap[number].max():.1e}", "best" if number == best else ""])
     lines = aligned(rows)
     lacking = [str(fold + 1) for fold in np.flatnonzero(np.isnan(cv.auc[0])).tolist()] if "auc" in names else []
     if lacking:

@@ -31,11 +31,8 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     from blocksvm.exchange.forms import export_model
 
-    notes = export_model(
-        options.model, options.output, options.format, names=options.names, overwrite=options.overwrite,
-        memory=options.memory,
-    )  # fmt: skip
-    for note in notes:
+    how = {name: getattr(options, name) for name in ("names", "overwrite", "memory")}
+    for note in export_model(options.model, options.output, options.format, **how):
         print(f"note: {note}", file=options.stderr)
     print(f"written to {options.output}")
     return 0

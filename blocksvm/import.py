@@ -31,8 +31,8 @@ def main(arguments: list[str]) -> int:
     model.save(options.model, options.overwrite)
     labels = model.labels
     what = f"labels {listed(labels[:5])}{', ...' if len(labels) > 5 else ''}" if labels else "real targets"
-    lines = [f"{len(model.feature_ids):,} features with a weight, {what}", f"model written to {options.model}"]
-    print_results(options, lines)
+    features = f"{len(model.feature_ids):,} features with a weight, {what}"
+    print_results(options, [features, f"model written to {options.model}"])
     return 0
 
 

@@ -64,12 +64,8 @@ def verify(path, kind: str, options) -> None:
         from blocksvm.store.reader import Store
 
         line = Line(options.stderr)
-
-        def show(done: int, total: int) -> None:
-            line.show(f"verifying chunk {done:,} of {total:,}")
-
         with Store(path) as store:
-            store.verify(show)
+            store.verify(lambda done, total: line.show(f"verifying chunk {done:,} of {total:,}"))
         line.close()
     elif kind == "structure":
         from blocksvm.structured.tasks import load_structured

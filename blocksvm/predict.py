@@ -7,20 +7,8 @@ from functools import partial
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import Setting
+from blocksvm.cli import options as cli
 from blocksvm.cli.console import Parser, is_closed, run
-from blocksvm.cli.options import (
-    CLUSTER,
-    FORMAT_OF_MODEL,
-    OVERWRITE,
-    THREADS,
-    add_inputs,
-    chosen_values,
-    cluster_of,
-    json_of,
-    n_threads,
-    name_of_code,
-    take_inputs,
-)
 from blocksvm.cli.outputs import emit_json, outputs_of, print_results
 from blocksvm.conversion import SKIP_BAD
 from blocksvm.files.paths import location
@@ -44,7 +32,7 @@ BESIDE = (
             metavar="CONDITION"),
 )  # fmt: skip
 LOSS = Setting("loss", "for probabilities by a loss outside the package: its location, whose code may then run", None,
-               name_of_code, metavar="LOSS")  # fmt: skip
+               cli.name_of_code, metavar="LOSS")  # fmt: skip
 EPILOG = """Where the rows have labels, accuracy and other measures are printed.
 Without OUTPUT predictions go to standard output and measures to standard error.
 
@@ -60,14 +48,14 @@ examples:
 def parser() -> Parser:
     p = Parser("predict", "Predict the labels of text, plain or compressed, or of a store.", EPILOG)
     p.add_argument("model", metavar="MODEL.h5", help="a model of train, stream or import")
-    add_inputs(p, "the predictions, a line for each row")
-    p.add("the input", FORMAT_OF_MODEL, SKIP_BAD)
+    cli.add_inputs(p, "the predictions, a line for each row")
+    p.add("the input", cli.FORMAT_OF_MODEL, SKIP_BAD)
     p.add("where the input is written otherwise than the training data", *all_choices().only(PREDICTED), defaults=False)
-    p.add("what to write", *WRITTEN, json_of("the measures"), OVERWRITE)
+    p.add("what to write", *WRITTEN, cli.json_of("the measures"), cli.OVERWRITE)
     p.add("what to write where OUTPUT is a folder, in a file of its kind for each input", *BESIDE)
     p.add("the model", LOSS)
-    p.add("the machine", MEMORY, THREADS)
-    p.add("a cluster, whose workers score a store", *CLUSTER)
+    p.add("the machine", MEMORY, cli.THREADS)
+    p.add("a cluster, whose workers score a store", *cli.CLUSTER)
     return p
 
 
@@ -85,7 +73,7 @@ def main(arguments: list[str]) -> int:
     if options.loss not in (None, trained_loss := description.method.loss):
         raise InputError(f"{option('loss', options.loss)}: {options.model} has the loss {trained_loss}; leave it out")
     link = link_of(description, options.model) if options.probabilities else known_link(description)
-    take_inputs(options)
+    cli.take_inputs(options)
     into_folder = options.output is not None and (options.output.endswith("/") or location(options.output).is_dir())
     check_beside(options, into_folder)
     if into_folder:
@@ -99,7 +87,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.model.measures import measures_of
     from blocksvm.model.scoring import StoreScorer, scorer_of
 
-    settings, labels = chosen_values(options, all_choices().only(PREDICTED)), description.labels
+    settings, labels = cli.chosen_values(options, all_choices().only(PREDICTED)), description.labels
     cluster, threads = cluster_and_threads(options)
     by_values = options.scores or len(labels) in (0, 2) or description.multilabel or link is not None
     more = {"with_values": by_values, "explain": options.explain}
@@ -155,7 +143,6 @@ def check_beside(options, into_folder: bool) -> None:
 
 
 def write_beside(options, description, link) -> int:
-    """Write scores beside the rows of each input, and print what they are worth."""
     from blocksvm.cli.texts import Line
     from blocksvm.model.measures import measures_of
     from blocksvm.model.scoring import TextScorer, scorer_of
@@ -163,16 +150,15 @@ def write_beside(options, description, link) -> int:
 
     wanted = Wanted(options.keep, options.top, options.score_of, options.select)
     results = Results(wanted, description.labels, link)
-    settings = chosen_values(options, all_choices().only(PREDICTED))
+    settings = cli.chosen_values(options, all_choices().only(PREDICTED))
     reading = {"format": options.format, "skip_bad": options.skip_bad}
     shards = Shards(options.output, options.inputs, options.model, wanted, settings | reading, options.overwrite)
     cluster, threads = cluster_and_threads(options)
     more = reading | {"options": settings, "keep": options.keep}
     scorer = scorer_of(options.model, options.inputs, options.memory, n_jobs=threads, **more)
     if not isinstance(scorer, TextScorer):
-        raise InputError(
-            f"{options.input}: is a store, without the columns of its text; name a file for its predictions"
-        )
+        bare = "is a store, without the columns of its text"
+        raise InputError(f"{options.input}: {bare}; name a file for its predictions")
     scorer.budget.take("output", OUTPUT_SHARE * options.memory)
     measures, line = measures_of(scorer.model, link, scorer.budget), Line(options.stderr)
     if cluster is None:
@@ -196,9 +182,9 @@ def write_beside(options, description, link) -> int:
 
 def cluster_and_threads(options):
     """(the cluster that options name or None, threads of this process)"""
-    cluster = cluster_of(options)
+    cluster = cli.cluster_of(options)
     if cluster is None:
-        return None, n_threads(options.threads)
+        return None, cli.n_threads(options.threads)
     if options.threads is not None:
         raise InputError("--threads: workers have as many as their cluster gives them; leave it out")
     return cluster, 1

@@ -18,11 +18,9 @@ EPILOG = """examples:
 
 
 def parser() -> Parser:
-    p = Parser(
-        "report", "Draw one run or several, from the traces that --log of train and stream wrote:\n"
-        "gap, objective, accuracy, where the time went, working set, passes, memory,\nsettings.  Needs matplotlib.",
-        EPILOG,
-    )  # fmt: skip
+    p = Parser("report", "Draw one run or several, from the traces that --log of train and stream wrote:\n"
+               "gap, objective, accuracy, where the time went, working set, passes, memory,\nsettings.  Needs "
+               "matplotlib.", EPILOG)  # fmt: skip
     p.add_argument("traces", nargs="+", metavar="TRACE.jsonl", help="files that --log wrote")
     p.add("what to make", OUTPUT, PICTURE, OVERWRITE)
     return p

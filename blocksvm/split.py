@@ -33,11 +33,8 @@ EPILOG = """examples:
 
 
 def parser(format_name: str | None = None) -> Parser:
-    p = Parser(
-        "split",
-        "Convert text (plain, .gz, .bz2, .xz, .zst, or - for standard input), tables or\nmatrices to a store.",
-        EPILOG,
-    )
+    p = Parser("split", "Convert text (plain, .gz, .bz2, .xz, .zst, or - for standard input), tables or\n"
+               "matrices to a store.", EPILOG)  # fmt: skip
     p.add_argument("inputs", nargs="*", metavar="INPUT", help="files or folders, read one after the other")
     p.add_argument("store", metavar="STORE.h5", help="the store to write, or to add to (--append)")
     p.add("changing a store", *CHANGES)
@@ -90,14 +87,9 @@ def split_settings(options, share: float):
 
     from blocksvm.conversion.convert import COMMON, settings_from, settings_of_store
 
-    machine = {
-        "memory": options.memory,
-        "n_jobs": n_threads(options.threads),
-        "temp": None if options.temp is None else Path(options.temp),
-        "weights": options.weights,
-        "codec": options.codec or SPLIT["codec"].default,
-        "skip_bad": options.skip_bad,
-    }
+    machine = {name: getattr(options, name) for name in ("memory", "weights", "skip_bad")}
+    machine |= {"n_jobs": n_threads(options.threads), "codec": options.codec or SPLIT["codec"].default}
+    machine["temp"] = None if options.temp is None else Path(options.temp)
     recipe = {name: getattr(options, name) for name in COMMON}
     choices = chosen_values(options, settings_offered(options.format))
     if options.append:

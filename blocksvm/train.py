@@ -5,7 +5,7 @@ from typing import Any
 
 from blocksvm.base.errors import option_string
 from blocksvm.base.settings import Setting, Settings
-from blocksvm.cli import options as common
+from blocksvm.cli import options as cli
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, value_of
 from blocksvm.cli.outputs import emit_json, outputs_of, print_next, print_results
 from blocksvm.files.paths import location
@@ -13,7 +13,7 @@ from blocksvm.online.methods import NAMES, get_method
 from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
 
-NAMED: Any = {"kind": common.name_of_code, "choices": NAMES, "metavar": "NAME"}
+NAMED: Any = {"kind": cli.name_of_code, "choices": NAMES, "metavar": "NAME"}
 SOLVER = (
     Setting("solver", "dual-cd (default), or another name of the list below", **NAMED),
     Setting("learner", "an online learner of the list below, such as pa1", **NAMED),
@@ -50,23 +50,23 @@ def parser(solver: str, settings: Settings) -> Parser:
         "train", "Train a linear model on a store until a duality gap over all rows is certified.",
         f"{names}\n(--help-solver NAME shows the settings of one)\n\n{EXAMPLES}",
     )  # fmt: skip
-    p.refusal = common.refusal(solver, settings)
+    p.refusal = cli.refusal(solver, settings)
     p.add_argument("store", metavar="STORE.h5", help="the store, made by blocksvm split")
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
     p.add("the solver", *SOLVER)
     p.add(f"settings of {solver}", *settings, defaults=False)
     p.add("the run", *RUN_SETTINGS.only(METHOD), defaults=False)
-    p.add("the machine", common.THREADS)
-    p.add("a cluster, whose workers read the store", *common.CLUSTER)
+    p.add("the machine", cli.THREADS)
+    p.add("a cluster, whose workers read the store", *cli.CLUSTER)
     p.add("when to stop", *RUN_SETTINGS.only(END), defaults=False)
-    p.add("starting, watching, resuming", *STARTING, *common.CHECKPOINT)
-    p.add("starting, watching, resuming", common.json_of("the result of the run"), common.OVERWRITE)
+    p.add("starting, watching, resuming", *STARTING, *cli.CHECKPOINT)
+    p.add("starting, watching, resuming", cli.json_of("the result of the run"), cli.OVERWRITE)
     return p
 
 
 def solver_of(arguments: list[str]) -> tuple[str, Settings]:
     """(name, settings) of the solver that arguments name, or that the model which they continue was learned by."""
-    name = value_of(arguments, *common.SOLVER_WORDS)
+    name = value_of(arguments, *cli.SOLVER_WORDS)
     learner = value_of(arguments, "--learner") is not None
     start = value_of(arguments, "--from") if name is None else None
     if name is None and start is None and value_of(arguments, "--loss") is None:
@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> int:
     name = value_of(arguments, "--help-solver")
     if name is not None:
         method = get_method(name)
-        print(common.described(method.name, method.summary, method.settings))
+        print(cli.described(method.name, method.summary, method.settings))
         return 0
     solver, declared = solver_of(arguments)
     options = parser(solver, declared).parse_args(arguments)
@@ -103,7 +103,7 @@ def main(arguments: list[str]) -> int:
     with open_hdf5(options.store, "store") as file:
         about = read_meta(file)
     keywords = {"solver": options.solver, "learner": options.learner}
-    keywords |= common.chosen_values(options, declared) | common.chosen_values(options, RUN_SETTINGS)
+    keywords |= cli.chosen_values(options, declared) | cli.chosen_values(options, RUN_SETTINGS)
     start = (None, None) if options.start_from is None else start_of(location(options.start_from))
     settings = TrainSettings.of(**keywords) if start[0] is None else TrainSettings.continuing(start[0], **keywords)
     if options.resume and options.checkpoint is not None and not options.overwrite:
@@ -136,7 +136,7 @@ def main(arguments: list[str]) -> int:
     if not emit_json(options, session.figures()):
         print_results(options, lines)
     if result.advice is not None:
-        return common.UNCONVERGED if settings.ended_by_default(result.status) else 0
+        return cli.UNCONVERGED if settings.ended_by_default(result.status) else 0
     print_next(options, [source.name for source in about.sources])
     return 0
 

@@ -14,6 +14,7 @@ from blocksvm.base.log import LOG
 from blocksvm.base.settings import n_threads
 from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
+from blocksvm.cluster import makers
 from blocksvm.files.output import TemporaryFolder, check_output
 from blocksvm.files.paths import location, location_given, one_run
 from blocksvm.formats.choices import all_choices
@@ -29,7 +30,6 @@ from blocksvm.sources.source import Source
 from blocksvm.store.reader import Store
 from blocksvm.store.recipe import RECIPE
 from blocksvm.training.checkpoint import describe_result, save_result
-from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
 from blocksvm.training.settings import TrainSettings
@@ -125,12 +125,7 @@ def fit(
     train_settings = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
-    make_plan: Callable[..., Plan] = Plan
-    make_loop: Callable[..., OuterLoop] = OuterLoop
-    if cluster is not None:
-        from blocksvm.cluster.loop import on_cluster
-
-        _, make_plan, make_loop = on_cluster(cluster, source)
+    _, make_plan, make_loop = makers(cluster, source)
     plan = make_plan(source, train_settings, initial_models=initial_models, valid=valid)
     if plan.held_out is not None and plan.held_out.note:
         LOG.warning("%s", plan.held_out.note)
@@ -142,7 +137,7 @@ def fit(
         log_event(event)
         return on_event(event)
 
-    loop = make_loop(plan, Watch(watched, stop), warm_start=None if isinstance(begin, dict) else begin)
+    loop = make_loop(plan, watched, stop, warm_start=None if isinstance(begin, dict) else begin)
     if isinstance(begin, dict):
         loop.allocate()
         for name, array in loop.state.items():

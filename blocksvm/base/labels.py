@@ -16,7 +16,6 @@ import numpy as np
 from blocksvm.base.errors import CONTROLS, InputError, option, printable
 
 NUMBERS, STRINGS, SETS = "numbers", "strings", "sets"
-KINDS = (NUMBERS, STRINGS, SETS)
 MOST_LABELS = 10_000  # more distinct ones are not classes
 MOST_SETS = 100_000  # more distinct sets are not counted
 MANY = 100  # distinct numbers, which are rather targets of a regression than classes

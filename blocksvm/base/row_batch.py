@@ -14,17 +14,12 @@ MOST_NOTES = 20  # that are shown
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the rows of a batch came from.
+    """Where the rows of a batch came from."""
 
-    source: the input, whose ``name`` is a path or '-' for standard input; fraction: of all input read so far, None
-    where it cannot be known; n_records: lines (or records) of the input that the batch covers; records (n,) int64: the
-    record of each row, 0-based within the batch.
-    """
-
-    source: Any
-    fraction: float | None
-    n_records: int
-    records: np.ndarray
+    source: Any  # the input, whose ``name`` is a path or '-' for standard input
+    fraction: float | None  # of all input read so far, None where it cannot be known
+    n_records: int  # lines (or records) of the input that the batch covers
+    records: np.ndarray  # (n,) int64: the record of each row, 0-based within the batch
 
 
 @dataclass(frozen=True)
@@ -32,33 +27,27 @@ class RowBatch:
     """Rows in compressed sparse row form, named by the user's feature ids.
 
     labels: (n,) float64, nan where a row has none; or, of formats that have them, strings, or sets (tuples) of numbers
-    or strings: ``CodedLabels``, made of a list where one is given.
-    indptr (n + 1,) int64 from 0; ids (nnz,) int64, unique in each row (of formats whose text has ids, ascending), or
-    int32, the hashes of ids, unique in each row; values (nnz,) float64, already rounded to the dtype
-    wanted, or None: all 1; weights (n,) float64, the importance of each row, 0 or more, or None: all 1.
-    names: of formats whose features have names, (bytes, first (nnz,) int64, last (nnz,) int64): the name of entry k is
-    bytes[first[k]:last[k]], UTF-8; or None.
-    fault: (record, sentence) of the first bad record, which comes after these rows; its record is 0-based within the
-    batch.  open_quote: the byte that the bad record's first line leaves open, so that its rest follows in the next
-    ones; -1: none.  largest: no ||x||^2 of the rows lies above it.  notes: of what was left out or taken otherwise than
-    it looks (a noun in the plural), (how many, the record of the first, what that looks like or ''), 0-based likewise.
-    left_out: ids of entries that were left out since their features have no factor (None: rows are not weighed).
-    kept: Arrow's record batch (n rows) of the columns that were asked for beside the rows; or None.
+    or strings: ``CodedLabels``, made of a list where one is given.  ids (nnz,) int64, unique in each row (of formats
+    whose text has ids, ascending), or int32, the hashes of ids, unique in each row.  names: of formats whose features
+    have names, (bytes, first (nnz,) int64, last (nnz,) int64): that of entry k is bytes[first[k]:last[k]], UTF-8.
+    fault: (record, sentence) of the first bad record, which comes after these rows, 0-based within the batch.  notes:
+    of what was left out or taken otherwise than it looks (a noun in the plural), (how many, the record of the first,
+    what that looks like or ''), 0-based likewise.
     """
 
     labels: np.ndarray | CodedLabels
-    indptr: np.ndarray
+    indptr: np.ndarray  # (n + 1,) int64 from 0
     ids: np.ndarray
-    values: np.ndarray | None
+    values: np.ndarray | None  # (nnz,) float64, already rounded to the dtype wanted; None: all 1
     origin: Origin
-    weights: np.ndarray | None = None
+    weights: np.ndarray | None = None  # (n,) float64, the importance of each row, 0 or more; None: all 1
     names: tuple | None = None
     fault: tuple[int, str] | None = None
-    largest: float = 0.0
-    open_quote: int = -1
+    largest: float = 0.0  # no ||x||^2 of the rows lies above it
+    open_quote: int = -1  # the byte that the bad record's first line leaves open, so that its rest follows; -1: none
     notes: Mapping[str, tuple[int, int, str]] = field(default_factory=dict)
-    left_out: np.ndarray | None = None
-    kept: Any = None
+    left_out: np.ndarray | None = None  # ids of entries left out since their features have no factor; None: not weighed
+    kept: Any = None  # Arrow's record batch (n rows) of the columns that were asked for beside the rows
 
     def __post_init__(self) -> None:
         given: object = self.labels

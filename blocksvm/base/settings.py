@@ -7,7 +7,7 @@ A solver, learner, loss or format declares its settings once.  The command line 
 import math
 import sys
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from operator import ge, gt, le, lt
 
 from blocksvm.base.errors import InputError, one_of, option
@@ -31,28 +31,24 @@ REQUIRED = object()  # in place of a default: the setting must be given, or know
 class Setting:
     """One setting.
 
-    name: the Python keyword, from which the option is made; help: what it is, with its unit; default: its value where
-    it is not given, None: off, REQUIRED: there is none; kind: float, int, str, bool (an option without a value), or a
-    function that makes the value of what was given and raises InputError for what it is not; choices: the values that
-    a str or a number may have; above, least, below, most: the open and closed ends of a number's range; infinite:
-    whether inf is allowed; metavar: what the help text shows in place of the value; many: on a command line, how many
-    values it has, "?" where it may lack the one, which is then "-", or "append" where it may be repeated; also: a
-    second name of its option.
+    kind: float, int, str, bool (an option without a value), or a function that makes the value of what was given and
+    raises InputError for what it is not; many: on a command line, how many values it has, "?" where it may lack the
+    one, which is then "-", or "append" where it may be repeated.
     """
 
-    name: str
-    help: str
-    default: object = None
+    name: str  # the Python keyword, from which the option is made
+    help: str  # what it is, with its unit
+    default: object = None  # its value where it is not given; None: off, REQUIRED: there is none
     kind: Callable = float
-    choices: tuple = ()
-    above: float | None = None
+    choices: tuple = ()  # the values that a str or a number may have
+    above: float | None = None  # the open and closed ends of a number's range
     least: float | None = None
     below: float | None = None
     most: float | None = None
-    infinite: bool = False
-    metavar: str | tuple[str, ...] | None = None
+    infinite: bool = False  # inf is allowed
+    metavar: str | tuple[str, ...] | None = None  # what the help text shows in place of the value
     many: int | str = 1
-    also: str | None = None
+    also: str | None = None  # a second name of its option
 
     def described(self) -> str:
         """The help, the choices and the default in one line."""
@@ -116,7 +112,7 @@ SEED = Setting("seed", "seed of all random orders", default=0, kind=int, least=0
 class Settings:
     """What something takes, in the order of its help; exclusive: pairs that say the same thing, one of which counts."""
 
-    declared: tuple[Setting, ...] = field(default=())
+    declared: tuple[Setting, ...] = ()
     exclusive: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self):

@@ -25,7 +25,7 @@ _file: ContextVar[str | None] = ContextVar("file", default=None)  # whose names 
 
 def by_user(values: Mapping = {}, /, **more) -> None:
     """Note values that the user has given, by setting; those of ``CODE`` may be locations ('a:b', of learners several:
-    'a:b,c:d').  Those given while the names of a file are followed are the file's, and count for nothing."""
+    'a:b,c:d').  Those given while the names of a file are followed count for nothing."""
     if _file.get() is not None:
         return
     for name, value in {**values, **more}.items():

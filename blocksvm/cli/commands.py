@@ -1,7 +1,5 @@
-"""The list of commands, each a file at the top of the package: what it is given, what is made of it, what it prints.
-
-``blocksvm COMMAND ...`` and ``python -m blocksvm.COMMAND ...`` are the same.  Imports nothing heavy.
-"""
+"""The list of commands, each a file at the top of the package; ``blocksvm COMMAND`` and ``python -m blocksvm.COMMAND``
+are the same.  Imports nothing heavy."""
 
 import difflib
 import sys

@@ -1,8 +1,5 @@
 """The parser that commands share, exit codes, errors as one line, signals, and the standard streams as commands use
-them: closed ones are replaced, progress that nobody can read is dropped.
-
-Imports nothing heavy, so that ``--help`` is quick.
-"""
+them: closed ones are replaced, progress that nobody can read is dropped.  Imports nothing heavy."""
 
 import argparse
 import contextlib
@@ -31,11 +28,8 @@ QUIET = Setting("quiet", "print one line or the table asked for, and errors", Fa
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose options are settings, and whose errors are one line.
-
-    A value may be a negative number (``--labels -1,1``), and an option that is not known is answered with the one that
-    may have been meant.
-    """
+    """An argument parser whose options are settings, and whose errors are one line.  A value may be a negative number
+    (``--labels -1,1``), and an unknown option is answered with the one that may have been meant."""
 
     def __init__(self, module: str, description: str, epilog: str | None = None):
         how = argparse.RawDescriptionHelpFormatter
@@ -239,10 +233,8 @@ class Nowhere(io.TextIOBase):
 
 
 class Diagnostics:
-    """Standard error: what can't be written is dropped, for a lost line of progress must not end a training.
-
-    What is written may hold texts of files: control characters but line ends and tabs come out as escapes.
-    """
+    """Standard error: what can't be written is dropped, for a lost line of progress must not end a training.  Control
+    characters but line ends and tabs come out as escapes, since there may be texts of files."""
 
     def __init__(self, stream):
         self.stream = stream
@@ -293,7 +285,7 @@ def is_closed(stream) -> bool:
 @contextlib.contextmanager
 def standard_streams() -> Iterator[None]:
     """While a command runs, ``sys.stdout`` and ``sys.stderr`` exist and fail as said above, and write an escape for a
-    character that their encoding lacks; who reads ``sys.stdin`` finds it None where it was closed."""
+    character that their encoding lacks."""
     before = sys.stdout, sys.stderr
     # numbers 0 to 2 are taken before a file of ours gets one, into which a library's messages would be written
     for number in range(3):
@@ -335,9 +327,8 @@ def catch_signals() -> Callable[[], bool]:
 
 def signals_interrupt(at: int = 1) -> dict:
     """Let SIGTERM and SIGHUP end a command as Ctrl-C does, the first or a later one of them, so that what is half
-    written is removed, also where it is the first process of a container, for which the system's own handling of them
-    does nothing.  Those that are ignored stay so, as nohup has SIGHUP be.  Returns the handlers of before, by signal;
-    only a program's main thread can set any."""
+    written is removed, also in a container, for whose first process the system handles none.  Those that are ignored
+    stay so, as nohup has SIGHUP be.  Returns the handlers of before; only a program's main thread can set any."""
     _signals_seen.clear()
 
     def handler(number, frame) -> None:

@@ -1,7 +1,5 @@
-"""Options of LIBLINEAR, scikit-learn and Vowpal Wabbit that no command has, and the ones here that do the same.
-
-docs/coming-from.md has the whole tables.
-"""
+"""Options of LIBLINEAR, scikit-learn and Vowpal Wabbit that no command has, and the ones here that do the same;
+docs/coming-from.md has the whole tables."""
 
 CACHE = "a store takes the place of Vowpal Wabbit's cache: blocksvm split INPUT STORE.h5"
 INTERACTIONS = "interactions have no option: make such features in the text"

@@ -1,7 +1,5 @@
 """Settings as options of a command line: one declaration serves options, their help, and the values that were given.
-
-Imports nothing heavy, so that ``--help`` is quick: a solver's own settings are only loaded when it is named.
-"""
+Imports nothing heavy, so that ``--help`` is quick: a solver's own settings are only loaded when it is named."""
 
 import glob
 import os
@@ -32,7 +30,6 @@ def n_threads(threads: int | None, spared: int = 0) -> int:
 
 
 def thread_count(value) -> int | None:
-    """A number of threads, None for 'auto'."""
     if value == "auto":
         return None
     text = str(value)
@@ -90,10 +87,10 @@ def cluster_of(options):
 
 
 def files_named(names: Sequence[str], stderr=None, format_: str | None = None) -> list[str]:
-    """The inputs that are meant, in the order of their names: of a pattern that the shell has left ('day-*.svm': of *
-    and ? alone, since a name may well have brackets) all files that fit it, of a folder all files in it; without hidden
-    and temporary ones, which ``stderr`` tells; folders of the format ``folders`` are inputs themselves.  InputError
-    where there are none, and where a folder has folders in it, whose rows would be lost."""
+    """The inputs that are meant, in the order of their names: of a pattern that the shell has left (of * and ? alone,
+    since a name may well have brackets) all files that fit it, of a folder all files in it, without hidden and
+    temporary ones, which ``stderr`` tells; folders of the format ``folders`` are inputs themselves.  InputError where
+    there are none, and where a folder has folders in it, whose rows would be lost."""
     paths: list[str] = []
     for name in names:
         pattern, folder = "*" in name or "?" in name, not is_url(name) and os.path.isdir(name)
@@ -157,7 +154,6 @@ def unlimited(options, status: str) -> bool:
 
 
 def chosen_values(options, settings: Settings) -> dict:
-    """The settings that were given among parsed options."""
     values = {name: getattr(options, name, None) for name in settings.names()}
     return {name: value for name, value in values.items() if value is not None}
 

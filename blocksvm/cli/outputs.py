@@ -1,8 +1,5 @@
 """The outputs of a command by kind of file: refused before any work is done, and named once they are written; the
-figures of ``--json``.
-
-Imports nothing heavy, so that ``--help`` is quick.
-"""
+figures of ``--json``.  Imports nothing heavy, so that ``--help`` is quick."""
 
 import json
 import re
@@ -15,15 +12,10 @@ from blocksvm.base.settings import plain
 from blocksvm.files.paths import Location, location
 
 
-def outputs_of(
-    options, inputs: Iterable[str | None], named: Mapping[str | None, str | None] = {}
-) -> dict[str | None, Location]:
-    """The paths of the outputs that were given, by kind of file as ``check_output`` has it, the file of ``--json``
-    among them.
-
+def outputs_of(options, inputs: Iterable[str | None], named: Mapping = {}) -> dict[str | None, Location]:
+    """The paths of the outputs that were given, by kind of file as ``check_output`` has it, with that of ``--json``.
     inputs: names of the files that are read (None and "-" are none); named: name by kind.  InputError where an output
-    cannot be written, where it is an input or another output, and where a figure lacks its library.
-    """
+    cannot be written, where it is an input or another output, and where a figure lacks its library."""
     from blocksvm.files.output import check_outputs
 
     resumed = getattr(options, "resume", False)

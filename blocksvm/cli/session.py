@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cache, partial
@@ -14,6 +13,7 @@ from blocksvm.base.memory import TooLittleMemory
 from blocksvm.base.threads import Threads
 from blocksvm.cli.options import cluster_of
 from blocksvm.cli.train_table import TrainDisplay, train_summary
+from blocksvm.cluster import makers
 from blocksvm.files.paths import Location, location, location_given
 from blocksvm.model.events import Trace
 from blocksvm.model.model_file import describe_model
@@ -22,7 +22,7 @@ from blocksvm.store.descriptions import CheckpointMeta
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint, save_result
 from blocksvm.training.groups import ClassGroups, is_of_a_group, may_be_grouped, must_be_grouped, rare_labels
-from blocksvm.training.loop import OuterLoop, Watch
+from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result, end_event
 from blocksvm.training.settings import TrainSettings
@@ -34,18 +34,9 @@ class Session:
     """A run from the parsed options of ``blocksvm train``, with the settings that they make."""
 
     def __init__(self, options, start: tuple[Path | None, Path | None], settings: TrainSettings, outputs: dict, stop):
-        """start: as ``start_of`` has it."""
-        self.options = options
-        self.continued, self.begin = start
+        self.options, (self.continued, self.begin) = options, start
         self.settings, self.outputs, self.stop = settings, outputs, stop
-        self.cluster = cluster_of(options)
-        self.make_plan: Callable[..., Plan] = Plan
-        self.make_loop: Callable[..., OuterLoop] = OuterLoop
-        if self.cluster is not None:
-            from blocksvm.cluster.loop import ClusterPlan, cluster_loop
-
-            self.make_plan, self.make_loop = ClusterPlan, partial(cluster_loop, cluster=self.cluster)
-        self.end: dict = {}
+        self.cluster, self.end = cluster_of(options), {}
 
     def figures(self) -> dict:
         """The end of the run and the paths of its outputs, for ``--json``."""
@@ -57,6 +48,7 @@ class Session:
         began = time.perf_counter()  # seconds count from the opening of the store
         with ExitStack() as stack:
             source = stack.enter_context(Store(options.store))
+            self.cluster, self.make_plan, self.make_loop = makers(self.cluster, source)
             valid = stack.enter_context(Store(options.valid)) if options.valid else None
             checkpoint = self.outputs.get("checkpoint")
             resume = None
@@ -80,37 +72,37 @@ class Session:
             def trace() -> Trace:
                 """Opened at the first event, when no input can be refused any more."""
                 outer = resume and resume.progress["outer"] + (resume.progress.get("phase") in ("told", "at rest"))
-                overwrite = options.overwrite or options.resume
-                return stack.enter_context(
-                    closing(Trace(self.outputs["log"], outer, partial(print, file=sys.stderr), overwrite))
-                )
+                how = partial(print, file=sys.stderr), options.overwrite or options.resume
+                return stack.enter_context(closing(Trace(self.outputs["log"], outer, *how)))
 
             log = (lambda event: trace().write(event)) if "log" in self.outputs else None
             loop, result = self._ran(plan, began, self.begin, log)
-            lines = train_summary(result)
-            calibration = None
-            if options.calibrate and result.status != "interrupted":
+            if result.status == "interrupted":
+                return result, []
+            lines, calibration = train_summary(result), None
+            if options.calibrate:
                 calibration = self._calibrated(source)
                 if calibration is None:
                     return replace(result, status="interrupted"), []
                 lines.append(f"probabilities calibrated on rows held out: {calibration['kind']}")
-            if result.status != "interrupted":
-                save_result(
-                    self.outputs["model"], loop.plan, loop.state, result,
-                    overwrite=options.overwrite, calibration=calibration, drop_below=options.drop_below,
-                )  # fmt: skip
-                lines += self._written()
-        return result, lines
+            save_result(
+                self.outputs["model"], loop.plan, loop.state, result,
+                overwrite=options.overwrite, calibration=calibration, drop_below=options.drop_below,
+            )  # fmt: skip
+        return result, lines + self._written()
 
     def _ran(self, plan: Plan, began: float, warm_start=None, log=None) -> tuple[OuterLoop, Result]:
         """The loop of a plan, and what came of it; log(event): besides the display."""
         display, checkpoint = TrainDisplay(self.options.stderr), None
         if "checkpoint" in self.outputs:
             checkpoint = Checkpoint(self.outputs["checkpoint"], self.options.checkpoint_seconds)
-        writers = list(filter(None, (display.show, log, self._remember)))
-        watch = Watch(lambda event: [write(event) for write in writers], self.stop)
+
+        def watched(event: dict) -> None:
+            for write in filter(None, (display.show, log, self._remember)):
+                write(event)
+
         with closing(display):
-            loop = self.make_loop(plan, watch, checkpoint=checkpoint, warm_start=warm_start, began=began)
+            loop = self.make_loop(plan, watched, self.stop, checkpoint=checkpoint, warm_start=warm_start, began=began)
             return loop, loop.run()
 
     def _written(self) -> list[str]:
@@ -126,10 +118,8 @@ class Session:
         options, checkpoint = self.options, self.outputs.get("checkpoint")
         for setting in ("valid", "log", "calibrate", "prior", "start_from"):  # of one run of all classes
             if getattr(options, setting) is not None:
-                raise InputError(
-                    f"{option(setting)}: is for classes that {option('memory')} holds together; leave it out, or raise "
-                    f"{option('memory')}"
-                )
+                held = f"is for classes that {option('memory')} holds together"
+                raise InputError(f"{option(setting)}: {held}; leave it out, or raise {option('memory')}")
         model = self.outputs["model"]
         beside = model.parent if isinstance(model, Path) else None
         with TemporaryDirectory(dir=beside, prefix=".blocksvm-groups-") as folder:
@@ -153,9 +143,8 @@ class Session:
                 del loop, plan, result  # before there is memory for the next group
             result = groups.save(model, options.overwrite)
         self.end |= end_event(result, None)
-        lines = train_summary(result)
-        lines.append(f"{k:,} classes in {len(groups.parts):,} groups: the gap is the largest of a class")
-        return result, lines + self._written()
+        groups_of = f"{k:,} classes in {len(groups.parts):,} groups: the gap is the largest of a class"
+        return result, [*train_summary(result), groups_of, *self._written()]
 
     def _note(self, text: str | None) -> None:
         if text:
@@ -177,14 +166,13 @@ class Session:
         from blocksvm.cli.texts import Line
         from blocksvm.validation.calibration import FOLDS, calibrated
 
-        line = Line(self.options.stderr)
+        line, threads = Line(self.options.stderr), Threads(self.options.threads)
 
         def show(event: dict) -> None:
             if event["event"] == "outer":
                 done = f"{event['classes_done']} of {FOLDS} folds done"
                 line.show(f"calibrating: outer iteration {event['outer']}, {done}")
 
-        threads = Threads(self.options.threads)
         calibration = calibrated(source, self.settings, self.options.calibrate, show, self.stop, threads)
         line.close()
         return calibration

@@ -41,7 +41,6 @@ def rate(n_rows: int, text_bytes: int, seconds: float) -> str:
 
 
 def split_summary(path: Path, meta: StoreMeta, seconds: float) -> list[str]:
-    """The lines that end a split."""
     stored = path.stat().st_size
     text = sum(source.text_bytes for source in meta.sources)
     nnz, n = meta.n_nonzeros, meta.n_samples

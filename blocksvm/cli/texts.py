@@ -13,8 +13,8 @@ from blocksvm.base.settings import shown
 
 
 def fitted(value: float, width: int, decimals: int = 6) -> str:
-    """A number in no more than ``width`` characters (7 or more), whatever it is: so many places behind the point where
-    it has this size, else as many digits as there is room for.  No number is cut."""
+    """A number in no more than ``width`` characters (7 or more), whatever it is: with so many decimals where it has
+    this size, else as many digits as there is room for."""
     if value == 0.0 or 1e-4 <= abs(value) < 1e6:
         text = f"{value:.{decimals}f}"
         if len(text) <= width:
@@ -35,7 +35,6 @@ def table_line(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
 
 
 def aligned(rows: list[list[str]]) -> list[str]:
-    """Lines of right-aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
@@ -51,13 +50,11 @@ def megabytes(n_bytes: float) -> str:
 
 
 def rmse(squared_errors: float, rows: int) -> str:
-    """The root of the mean squared error of so many rows."""
     return f"{math.sqrt(max(0.0, squared_errors) / max(1, rows)):.6g}"
 
 
 def loss_text(figures: Mapping) -> str:
-    """Of a learner, by name: rows, cumulative_loss, mistakes, or squared_errors where labels are numbers; and
-    cumulative_cost, where predictions cost."""
+    """Of a learner's figures by name: its loss, mistakes, or error where labels are numbers, and cost."""
     n, squared_errors, cost = figures["rows"], figures.get("squared_errors"), figures.get("cumulative_cost")
     wrong = f"mistakes {figures['mistakes'] / n:.4%}" if squared_errors is None else f"rmse {rmse(squared_errors, n)}"
     of_cost = "" if cost is None else f", average cost {cost / n:.6f}"
@@ -66,8 +63,7 @@ def loss_text(figures: Mapping) -> str:
 
 def described(name: str, settings: Mapping) -> str:
     """A learner with those of its settings that are not off."""
-    texts = shown(settings)
-    return f"{name} ({texts})" if texts else name
+    return f"{name} ({texts})" if (texts := shown(settings)) else name
 
 
 def clock(seconds: float | None) -> str:
@@ -103,7 +99,6 @@ def rows(n: int) -> str:
 
 
 def labels_line(meta) -> str:
-    """The labels of a store, from its description."""
     labels, kind = meta.labels, meta.label_kind
     missing = meta.n_unlabelled
     none = f"; {rows(missing)} without a label" if missing else ""

@@ -16,10 +16,8 @@ MEANWHILE = {"visit": "outer iteration {outer}: block {visit} of {blocks}",
 
 
 class TrainDisplay:
-    """The table of a run, a row each outer iteration: estimates ("~"), certified figures, the time left.
-
-    Columns that have nothing to say at the first iteration are left out, as held-out accuracy without held-out rows.
-    """
+    """The table of a run: estimates ("~"), certified figures, the time left.  Columns that have nothing to say at the
+    first iteration are left out."""
 
     def __init__(self, stream):
         self.stream = stream
@@ -56,15 +54,16 @@ class TrainDisplay:
             if event["n_vectors"] > 1:
                 rule = " together" if learns_together(event.get("multiclass")) else ", each against the others"
                 method += f"; {event['n_vectors']} classes{rule}"
+        where = f"{event['blocks']} blocks, one in memory while the next is read"
+        if event["resident"]:
+            where = "all rows stay in memory"
+        elif event["under_way"]:
+            where = f"{event['blocks']} parts, screened by workers, {event['under_way']} at once"
         lines = [
             f"{event['store']}: {texts.sizes(event['n_samples'], event['n_features'], event['n_nonzeros'])}",
             f"{method}, seed {event['seed']}",
             f"memory {texts.megabytes(sum(plan.values()))} of {total}: {parts}",
-            "all rows stay in memory"
-            if event["resident"]
-            else f"{event['blocks']} parts, screened by workers, {event['under_way']} at once"
-            if event["under_way"]
-            else f"{event['blocks']} blocks, one in memory while the next is read",
+            where,
         ]
         if event["event"] == "resume":
             lines.append(f"resuming at outer iteration {event['outer']}")
@@ -88,11 +87,8 @@ class TrainDisplay:
         before, self.before = self.before, {name: event.get(name) or 0 for name in self.before}
         done = {name: self.before[name] - value for name, value in before.items()}
         rows = max(1, done["rows"])
-        row = {
-            "epoch": str(event["outer"]),
-            "rows": texts.counted(done["rows"], WIDTHS["rows"]),
-            "loss": texts.fitted(done["cumulative_loss"] / rows, WIDTHS["loss"]),
-        }
+        row = {"epoch": str(event["outer"]), "rows": texts.counted(done["rows"], WIDTHS["rows"])}
+        row["loss"] = texts.fitted(done["cumulative_loss"] / rows, WIDTHS["loss"])
         if event["mistakes"] is not None:
             row["mistakes"] = f"{done['mistakes'] / rows:.4%}"
         else:
@@ -150,16 +146,13 @@ def train_summary(result) -> list[str]:
     certificate = result.certificate
     if certificate is None:
         return [end]
-    lines = []
     if certificate.primal is None:
-        lines.append(end.replace("outer iteration", "epoch"))
+        lines = [end.replace("outer iteration", "epoch")]
     elif certificate.rel_gap is not None:
-        lines.append(
-            f"{end}: certified relative gap {certificate.rel_gap:.2e} "
-            f"(primal {certificate.primal:.10g}, dual {certificate.dual:.10g})"
-        )
+        figures = f"primal {certificate.primal:.10g}, dual {certificate.dual:.10g}"
+        lines = [f"{end}: certified relative gap {certificate.rel_gap:.2e} ({figures})"]
     else:
-        lines.append(f"{end}: primal {certificate.primal:.10g} (no dual: this method has none)")
+        lines = [f"{end}: primal {certificate.primal:.10g} (no dual: this method has none)"]
     if certificate.accuracy is not None:
         lines.append(f"accuracy on the training rows {certificate.accuracy:.4f}")
     elif certificate.rmse is not None:

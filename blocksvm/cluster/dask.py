@@ -22,7 +22,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.log import LOG
 from blocksvm.cluster.part import Job, make, size_of
-from blocksvm.training.certificate import Stopped
+from blocksvm.training.loop import Stopped
 from blocksvm.training.record import Traffic
 
 TIMEOUT = 900.0  # seconds: Dask takes 5 to 10 minutes to give up a worker that has stopped (worker-ttl)
@@ -45,9 +45,9 @@ class ClusterLost(InputError):
 
 
 class Cluster:
-    """address: of a scheduler, or local:N, N processes of this machine, or a ``distributed.Client``; security: paths of
-    the authority's certificate, and of this client's certificate and key, or Dask's own object, or None; timeout:
-    seconds that a run waits for an answer; say(text) is called with what the user should know."""
+    """address: of a scheduler, or local:N, processes of this machine, or a ``distributed.Client``; security: paths of
+    the authority's certificate, the client's and its key, or Dask's own object; timeout: seconds to wait for an answer;
+    say(text) is called with what the user should know."""
 
     def __init__(self, address: Any, security: Any = None, timeout: float = TIMEOUT, say: Callable = LOG.warning):
         if hasattr(address, "scheduler"):
@@ -133,8 +133,7 @@ class Parts:
             self.under_way.popleft().cancel()
 
     def version(self, w: np.ndarray) -> tuple:
-        """What stands for w as it is now: the one that was sent whole, and where it differs; or itself, where it takes
-        less."""
+        """What stands for w: the one that was sent whole, and where it differs; or itself, where it takes less."""
         w = w.reshape(-1)
         if self.whole is not None:
             positions = np.flatnonzero(w != self.whole).astype(np.int32 if w.size < 2**31 else np.int64)

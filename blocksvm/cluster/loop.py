@@ -8,10 +8,10 @@ move, each by its exact step at the w of its turn, holds w, alpha and the workin
             pass over the working set, where the schedule wants it
         a certificate is a reading at one w, whose sums workers add up
 
-So a batch is screened near the w of one batch before, which costs no reading, and nobody waits: small changes of w are
-sent once they have added up.  Of Newton's method they add up their rows, and this process adds up theirs.  Batches and
-parts are made by counts alone, and answers taken in order: the bits depend neither on how many workers there are, nor
-on what becomes of them.  Predictions are parts of such a kind, too: chunks of a store, or whole files.
+So a batch is screened near the w of one batch before, and nobody waits: small changes of w are sent once they have
+added up.  Of Newton's method workers add up their rows, and this process adds up theirs.  Batches and parts are made by
+counts alone, and answers taken in order: the bits depend neither on how many workers there are, nor on what becomes of
+them.  Predictions are parts of such a kind, too: chunks of a store, or whole files.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from functools import reduce
 
 import numpy as np
 
@@ -39,11 +38,11 @@ from blocksvm.sources.block import rows_of
 from blocksvm.sources.source import Source, block_bytes_of_chunks
 from blocksvm.store.descriptions import PartitionMeta
 from blocksvm.training import partition
-from blocksvm.training.certificate import Stopped, offer_shares
-from blocksvm.training.loop import OuterLoop
+from blocksvm.training.loop import OuterLoop, Stopped
 from blocksvm.training.plan import Plan
+from blocksvm.training.schedule import PassStats
 from blocksvm.training.settings import TrainSettings
-from blocksvm.training.visit import VisitResult, VisitTask, put_rows
+from blocksvm.training.visit import VisitResult, VisitTask, offer_shares
 from blocksvm.training.working_set import WorkingSet
 
 PARTS = 32  # of all chunks, at least
@@ -64,16 +63,7 @@ NUMBER, SMALL = 8, 1 << 20  # bytes, of measures but for the ROC curve
 ANSWERS = 1 / 4  # of the memory that is left, at most, for scores that have come
 
 
-def on_cluster(cluster: Any, source: Source) -> tuple[Cluster, type[ClusterPlan], Callable[..., OuterLoop]]:
-    """The cluster that reads a store for a call from Python, and what makes the plan and the loop of its runs."""
-    if source.in_memory:
-        raise InputError(f"{option('cluster')}: reads a store; give one that open_store has opened")
-    cluster = cluster if isinstance(cluster, Cluster) else Cluster(cluster)
-    return cluster, ClusterPlan, partial(cluster_loop, cluster=cluster)
-
-
 def cluster_loop(plan: ClusterPlan, *watching, cluster: Cluster, **more) -> ClusterLoop:
-    """The loop that a plan takes."""
     loop = (ScreeningLoop if plan.screened else ClusterLoop)(plan, *watching, **more)
     loop.cluster = cluster
     return loop
@@ -92,7 +82,7 @@ class PartsOfBatches(partition.Partition):
 
     def __init__(self, source: Source, seed: int, order: str, least: int = 0):
         table = source.chunks
-        super().__init__(table.nnz, 0, 1, "redrawn", order, seed, partition.StoredChunks(table.n_rows, source.shuffled))
+        super().__init__(table.nnz, 0, 1, "redrawn", order, seed, table.n_rows, source.shuffled)
         self.sizes = table.nnz + table.n_rows  # rows without entries, too, take time and memory
         self.part, self.least = max(int(np.clip(self.sizes.sum() // PARTS, 1, LARGEST_PART)), least), least
         self.stored, self.resident = cut(np.arange(len(table)), self.sizes, self.part), False
@@ -121,8 +111,6 @@ class PartsOfBatches(partition.Partition):
 
 
 class ClusterPlan(Plan):
-    """The plan of a run whose rows are read by workers."""
-
     def __init__(self, source: Source, settings: TrainSettings, **more):
         settings = settings.settled(source)
         needs, by_clock = settings.capabilities, settings.make_schedule().by_clock
@@ -136,8 +124,7 @@ class ClusterPlan(Plan):
 
     def bytes_of(self, name: str) -> int:
         """Of an array of the state that no row has an entry of."""
-        array = next(array for array in self.solver.state_arrays if array.name == name)
-        return array.n_bytes(self.source.n_features, 0)
+        return next(a for a in self.solver.state_arrays if a.name == name).n_bytes(self.source.n_features, 0)
 
     def plan_rows(self, saved: PartitionMeta | None) -> partition.BlockPlan:
         """The copies of the weights, the working set, and the parts under way, or answers to them."""
@@ -216,15 +203,16 @@ class ClusterLoop(OuterLoop):
 
     def next_answer(self, chunks: np.ndarray) -> Answer:
         """The answer to the next part, of these chunks: counted, with the rows that can move, and put into state."""
-        answer, tally = self.parts.take(self.watch.stop), self.tally
+        answer, tally, state = self.parts.take(self.stop), self.tally, self.state
         tally.reading.bytes_read += answer.cost.bytes_read
         tally.reading.requests += answer.cost.requests
         tally.traffic.seconds_workers += answer.seconds
-        put_rows(self.state, self.plan.source.chunks.rows(chunks), answer.of_rows)
+        for name, values in answer.of_rows.items():
+            state[name][self.plan.source.chunks.rows(chunks)] = values
         if answer.movers is None and answer.chosen is not None:
             answer = answer._replace(movers=rows_of(self.reader.take(chunks), answer.chosen))
-        if answer.movers is not None:
-            put_rows(self.state, answer.movers.rows, answer.entries)
+        for name, values in answer.entries.items():
+            state[name][answer.movers.rows] = values
         return answer
 
     def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[bool]:
@@ -232,14 +220,15 @@ class ClusterLoop(OuterLoop):
         given = {"figures": state["figures"].copy()}
         parts.begin(self.tally.traffic)
         parts.want((TrainingPart(some, given) for some in left), state["trial"])
+        table = self.plan.source.chunks
         for chunks in left:
             answer, began = self.next_answer(chunks), time.perf_counter()
             for name, part in answer.sums.items():
                 state[name] += part
-            table = self.plan.source.chunks
             n_rows, n_nonzeros = (int(numbers[chunks].sum()) for numbers in (table.n_rows, table.nnz))
-            result = VisitResult([PassResult(n_rows, n_nonzeros, 0.0, True)], [time.perf_counter() - began])
-            self.count(result, self.block_stats(n_nonzeros), n_nonzeros)
+            done = PassResult(n_rows, n_nonzeros, 0.0, True)
+            stats, seconds = self.block_stats(n_nonzeros).after(done), time.perf_counter() - began
+            self.count(VisitResult([done], stats, seconds), n_nonzeros)
             yield True
 
 
@@ -265,7 +254,6 @@ class ScreeningLoop(ClusterLoop):
             super()._begin_reading()
 
     def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[bool]:
-        """Visit the parts that are left of an outer iteration."""
         state, outer, visit = self.state, self.progress.outer, self.progress.visit
         before, ahead, least = state[BEFORE], state[AHEAD], float(state[LEAST][0])
         ends = np.cumsum([0, *map(len, self.plan.blocks.partition.batches(outer)), 0]).tolist()
@@ -275,8 +263,8 @@ class ScreeningLoop(ClusterLoop):
             if end <= visit:
                 continue
             if state[AT].tolist() != [outer, k]:
-                # The batch at work was screened at what was ahead, the first one is at the newest; the following one is
-                # near w as it is now, but few numbers are to be sent for that.  No row of the set is to be screened.
+                # The batch at work was screened at what was ahead, the first one is at the newest; the next one is near
+                # w as it is now, but few numbers are to be sent for that.  No row of the set is to be screened.
                 before[:] = ahead
                 bring_near(ahead, state["w"])
                 if not k:
@@ -306,13 +294,12 @@ class ScreeningLoop(ClusterLoop):
             self.parts.want(map(part, parts), state[name])
 
     def _move(self, chunks: np.ndarray) -> None:
-        """Move the rows of a part that can move."""
         progress, working_set = self.progress, self.working_set
         n_nonzeros = int(self.plan.source.chunks.nnz[chunks].sum())
         answer = self.next_answer(chunks)
         self.plan.solver.count_seen(self.state, answer.sums)
         stats = self.block_stats(n_nonzeros)
-        result = VisitResult([PassResult(0, 0, 0.0, False)], [0.0])
+        result = VisitResult([PassResult(0, 0, 0.0, False)], stats)
         working_set.pass_over(answer.below)
         everyone = np.arange(answer.movers.n_samples, dtype=np.int32)
         if len(everyone):
@@ -320,7 +307,8 @@ class ScreeningLoop(ClusterLoop):
             result = self.visit(VisitTask(key, self.plan.schedule, stats, everyone, between=True), answer.movers)
             working_set.offer(answer.movers, result.share)
         result.passes[0] = replace(result.passes[0], nnz_visited=n_nonzeros)
-        self.count(result, stats, n_nonzeros)
+        result.stats = reduce(PassStats.after, result.passes, stats)
+        self.count(result, n_nonzeros)
 
     def _close(self) -> None:
         """What the set's rows have of the gap, which no worker has looked at, belongs to what was seen."""
@@ -363,7 +351,7 @@ class ScreeningLoop(ClusterLoop):
             if working_set is not None:
                 working_set.offer(answer.movers, answer.share)
                 working_set.pass_over(answer.below)
-            if self.watch.stop():
+            if self.stop():
                 raise Stopped
         if working_set is not None:
             working_set.end_reading()

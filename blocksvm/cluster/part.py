@@ -1,9 +1,5 @@
-"""What workers of a cluster do: pure functions of a store's chunks, or of a file, and of what is sent with them.
-
-    answer = make(job, part, whole, change)     by any worker, as often as it is asked
-
-A worker holds nothing that could be lost: a store that is open, and w as it was made last.
-"""
+"""What workers of a cluster do: pure functions of chunks, or of a file, and of what is sent with them: ``make``,
+by any worker, as often as it is asked.  A worker holds nothing that could be lost: an open store, and the last w."""
 
 import os
 import threading
@@ -31,7 +27,7 @@ from blocksvm.solvers.solver import State, Task, Visit
 from blocksvm.sources.block import Arena, Block, rows_of
 from blocksvm.sources.source import ReadingCost
 from blocksvm.store.reader import Store
-from blocksvm.training.certificate import beyond_bounds
+from blocksvm.training.loop import beyond_bounds
 
 MOST_SENT = 0.5  # of a part's rows: a nonzero takes four times as long to be sent as to be read and decoded
 MEMORY_SHARE = 0.6  # of a worker's limit, at most: Dask ends a worker near its limit
@@ -45,8 +41,6 @@ def here() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Job:
-    """What all parts of a run have in common."""
-
     n_bytes: int  # memory for each thread of a worker
     opened: Callable[[], AbstractContextManager[Callable]]  # what answers to (part, w); InputError: not by this thread
     about: dict[str, str] = field(default_factory=here)  # where the run is
@@ -108,8 +102,6 @@ class TrainingPart(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What became of a part."""
-
     sums: dict  # what its rows add to a certificate's, or to arrays of the state
     chosen: np.ndarray | None = None  # (m,): those that can move, are no members and have a share that is large enough
     movers: Block | None = None  # copies of them; None: they are so many that it takes less to read them again

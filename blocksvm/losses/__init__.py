@@ -33,9 +33,7 @@ PARTS = {
 def check_loss(loss) -> str:
     """The name of a loss, one of ``LOSSES`` or MODULE:ATTRIBUTE; of a ``Loss`` its name in the registry or its
     location.  Raises InputError for anything else."""
-    if isinstance(loss, str):
-        return LOSSES.check(loss)
-    return LOSSES.name_of(loss)
+    return LOSSES.check(loss) if isinstance(loss, str) else LOSSES.name_of(loss)
 
 
 def require(name: str, part: str, owner: str):

@@ -126,8 +126,7 @@ class Tube(NamedTuple):
         return 1.0
 
     def stationarity(self, a, z, y, c):
-        """(projected gradient, gradient of a row that stays at a bound, or at the kink a = 0: there its distance from
-        the nearer side of the tube)."""
+        """(projected gradient, gradient of a row at a bound, or, at the kink a = 0, its distance to the tube)."""
         gradient = z - y + a / (self.curvature * c)
         right = gradient + self.epsilon  # the derivative of -D on the right of a
         left = gradient - self.epsilon  # and on its left, where a = 0

@@ -50,30 +50,25 @@ class Loss:
     stays: by how much z may move before it leaves, above 0.
     feasible(a, y, c): the nearest feasible dual variable, for a warm start.
 
-    Every run begins with a = 0, which must be allowed.  settings: of the loss; numbers(settings): those of ``form``, by
-    default the settings in their order; lacks: methods of ``form`` that do not hold with these numbers; link(values):
-    probabilities (n, 2) of the smaller and the larger label for decision values (n,), in numpy.  of_numbers: targets
-    are real numbers, else two classes; summary: one line of help; curvature: times c the largest second derivative by
-    z, where the first one has no bound; slope_bound: times c the largest absolute derivative; zero_from: the margin y z
-    from which on the loss is 0; ball: ||w*||^2 <= ball * sum C where that is known to hold without a prior and with
-    every bias regularised (None: of two classes, 2 value(0) / c, since 1/2 ||w*||^2 <= P(w*) <= P(0)); judged_by: the
-    loss by which regret is measured, where it is not this one; known_as: its names in other programs, by program.
+    Every run begins with a = 0, which must be allowed.  link(values): probabilities (n, 2) of the smaller and the
+    larger label for decision values (n,), in numpy.  ball: ||w*||^2 <= ball * sum C where that is known to hold without
+    a prior and with every bias regularised (None: of two classes, 2 value(0) / c, as 1/2 ||w*||^2 <= P(w*) <= P(0)).
     """
 
     name: str
-    summary: str
+    summary: str  # one line of help
     form: Callable[..., Any]
     settings: Settings = Settings()
-    numbers: Callable[[Mapping], tuple] | None = None
-    lacks: tuple[str, ...] = ()
+    numbers: Callable[[Mapping], tuple] | None = None  # of ``form``, by settings; None: the settings in their order
+    lacks: tuple[str, ...] = ()  # methods of ``form`` that do not hold with these numbers
     link: Callable[[np.ndarray], np.ndarray] | None = None
-    of_numbers: bool = False
-    curvature: float = 0.0
-    slope_bound: float = np.inf
-    zero_from: float = np.inf
+    of_numbers: bool = False  # targets are real numbers, else two classes
+    curvature: float = 0.0  # times c the largest second derivative by z, where the first one has no bound
+    slope_bound: float = np.inf  # times c the largest absolute derivative
+    zero_from: float = np.inf  # the margin y z from which on the loss is 0
     ball: float | None = None
-    judged_by: str | None = None
-    known_as: Mapping[str, Any] = field(default_factory=dict)
+    judged_by: str | None = None  # the loss by which regret is measured, where it is not this one
+    known_as: Mapping[str, Any] = field(default_factory=dict)  # its names in other programs, by program
 
     def __post_init__(self):
         lacking = [name for name in DUAL if not self.has(name)]
@@ -85,12 +80,8 @@ class Loss:
         return self
 
     def __reduce__(self):
-        """By its location, as a function is pickled."""
-        return object_at, (self.location(),)
-
-    def location(self) -> str:
-        """MODULE:ATTRIBUTE, where the loss can be imported from; InputError where no module has it as an attribute."""
-        return location_of(self, "loss")
+        """By its location, as a function is pickled; InputError where no module has it as an attribute."""
+        return object_at, (location_of(self, "loss"),)
 
     def has(self, name: str) -> bool:
         """Whether it has a function, or a link."""

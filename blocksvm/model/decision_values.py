@@ -27,7 +27,7 @@ from blocksvm.problems.certificate import predicted
 from blocksvm.store.descriptions import Calibration, ModelMeta, PlattMeta
 
 if TYPE_CHECKING:
-    from blocksvm.problems.expansion import Expansion
+    from blocksvm.problems.kernel_problem import Expansion
 
 Pieces = Iterator[tuple[slice, np.ndarray]]  # rows, and their decision values (k, m), or (1, m)
 PIECE_VALUES = 1 << 15  # 256 kB of them

@@ -4,7 +4,7 @@
 /weights    float64, of all features, then of the constant one; of k > 2 classes k such vectors; or in its place
 /sparse     those that are kept (model/sparse_weights.py)
 /state      of the solver, as in a checkpoint
-/support    of a machine with a kernel the rows that it stands on (problems/expansion.py): indptr int64, indices
+/support    of a machine with a kernel the rows that it stands on (problems/kernel_problem.py): indptr int64, indices
             int32 (the model's features), values, norms, coefficients float64
 """
 
@@ -37,7 +37,7 @@ from blocksvm.kernels.rows import Entries
 from blocksvm.losses import check_loss
 from blocksvm.model.decision_values import decision_pieces, labels_predicted, link_of
 from blocksvm.model.sparse_weights import Kept, WeightsByFeature, kept_in, read_sparse, write_sparse
-from blocksvm.problems.expansion import Expansion, Support
+from blocksvm.problems.kernel_problem import Expansion, Support
 from blocksvm.sources.matrix import plain_array, rows_to_score
 from blocksvm.store.arrays import (
     ENDS,

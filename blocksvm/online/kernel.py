@@ -28,8 +28,15 @@ from blocksvm.online.rules.passive_aggressive import PA, PA1, PA2
 from blocksvm.online.rules.perceptron import PERCEPTRON
 from blocksvm.online.runner import known_of
 from blocksvm.online.solver import RowSolver, factors_by_code, require_two_classes
-from blocksvm.problems.expansion import Expansion, Support, function_of
-from blocksvm.problems.kernel_problem import KERNEL_SETTINGS, check_kernel, described_kernel, known_of_kernel
+from blocksvm.problems.kernel_problem import (
+    KERNEL_SETTINGS,
+    Expansion,
+    Support,
+    check_kernel,
+    described_kernel,
+    function_of,
+    known_of_kernel,
+)
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.solvers.solver import Capabilities, Method, State, StateArray, Task
 from blocksvm.sources.block import Block, joined, rows_of

@@ -60,8 +60,6 @@ NOTHING = np.empty((0, 0))  # in the place of a prior
 
 @dataclass(frozen=True)
 class Certificate(CertificateMeta):
-    """Primal, dual and gap over all rows for one fixed w."""
-
     @property
     def of_each(self) -> np.ndarray:
         """(k, 4): ``CERTIFIED`` of each problem, where it has a dual."""
@@ -83,17 +81,15 @@ class Certificate(CertificateMeta):
 
 
 def at_their_end(figures: np.ndarray, tol: float) -> np.ndarray:
-    """(k,) bool: which problems have a gap (k, 4) within the tolerance; or one that the bound of what the certificate's
-    sums have rounded off keeps above it, being half of it or more: then a better w has no better certificate.  With a
-    tolerance of 0 a limit is to end the run."""
+    """(k,) bool: which problems have a gap (k, 4) within the tolerance; or one above it of which half or more is what
+    sums have rounded off: a better w has no better certificate.  With a tolerance of 0 a limit is to end the run."""
     gaps, rounding = figures[:, REL_GAP], figures[:, ROUNDED]
     return (gaps <= tol) | ((tol > 0.0) & (rounding > tol) & (0.5 * gaps <= rounding))
 
 
 def certificate_of(figures: np.ndarray, accuracy: float | None, rmse: float | None = None,
                    factors: tuple[float, float] | None = None, each: bool = True) -> Certificate:  # fmt: skip
-    """That of problems with these figures (k, 4): the sums of primals and duals, and the largest of the gaps; each: it
-    has those of each problem, too."""
+    """The sums of primals and duals of figures (k, 4), and the largest of the gaps; each: and those of each problem."""
     primals, duals, gaps, rounding = figures.T.tolist()
     largest = gaps.index(max(gaps))
     by_class = dict(zip(CERTIFIED, figures.T.tolist(), strict=True)) if each else None
@@ -107,25 +103,6 @@ def predicted(scores: np.ndarray) -> np.ndarray:
     return np.where(scores[0] > 0.0, 1, -1) if len(scores) == 1 else scores.argmax(axis=0)
 
 
-def counts_of_labels(problem, scores: np.ndarray, y: np.ndarray) -> tuple[int, int]:
-    """(rows whose label is what their scores (n, k) say, rows with a label), by their codes y (n,)."""
-    if problem.predicts is None:
-        return 0, 0
-    if problem.predicts == SETS:
-        right = ((scores > 0.0) == (problem.sides.table[y] > 0)).all(axis=1)
-    else:
-        right = predicted(scores.T) == y
-    labelled = y if problem.sides is None and problem.n_problems == 1 else y >= 0
-    return int(np.count_nonzero(right)), int(np.count_nonzero(labelled))
-
-
-def columns_of(w: np.ndarray, k: int) -> np.ndarray:
-    """(d + 1, width): the memory of vectors w (k, d + 1) that lie side by side, or of one."""
-    columns = w.reshape(-1, 1) if k == 1 else together(w)
-    assert columns is not None
-    return columns
-
-
 def norms_of(w: np.ndarray, k: int, prior: np.ndarray = NOTHING) -> np.ndarray:
     """(k, 4) of the first k columns of w (m, width) and a prior of that shape, as ``squared_norms`` has them."""
     norms = np.empty((k, 4))
@@ -134,10 +111,8 @@ def norms_of(w: np.ndarray, k: int, prior: np.ndarray = NOTHING) -> np.ndarray:
 
 
 class CertificateSums:
-    """Adds up the certificates of a problem's columns block by block, all at one w (k, d + 1).
-
-    prior (d + 1, width) or (0, 0); rebuilt (d + 1, width): gains w(a) - w0, of a w that is not made of a.
-    """
+    """Adds up the certificates of a problem's columns block by block, all at one w (k, d + 1).  prior (d + 1, width) or
+    (0, 0); rebuilt (d + 1, width): gains w(a) - w0, of a w that is not made of a."""
 
     threads: Threads = ALONE
     dual = True
@@ -146,7 +121,9 @@ class CertificateSums:
     def __init__(self, problem, w: np.ndarray, prior: np.ndarray = NOTHING, rebuilt: np.ndarray | None = None):
         self.problem = problem
         self.additions = problem.n_samples  # of rows, or sums of them, one after the other
-        self.w = columns_of(w, problem.n_problems)
+        columns = w.reshape(-1, 1) if problem.n_problems == 1 else together(w)
+        assert columns is not None, "vectors lie side by side"
+        self.w = columns
         self.prior, self.rebuilt = prior, rebuilt
         # a constant feature whose weight is not regularised has no part in the norms
         self.regularised = slice(None, -1 if problem.free_bias else None)
@@ -194,9 +171,11 @@ class CertificateSums:
     def _fill(self, kernel: Callable, block: Block, out: np.ndarray) -> None:
         """``out`` (n, k) by a kernel, with threads."""
         entries, w, bias = block.entries, self.w, self.problem.bias
-        self.threads.over_rows(
-            lambda rows: kernel(entries.of_rows(rows), w, bias, out[rows]), entries.indptr, w.shape[1]
-        )
+
+        def fill(rows: slice) -> None:
+            kernel(entries.of_rows(rows), w, bias, out[rows])
+
+        self.threads.over_rows(fill, entries.indptr, w.shape[1])
 
     def within(self, block: Block) -> np.ndarray:
         """(n, k): by how much the scores of a block's rows may be off: m u sum_j |w_j x_ij|, of m operations one after
@@ -219,8 +198,8 @@ class CertificateSums:
         problem = self.problem
         self.dual = alpha is not None
         self.add_terms(scores, self.within(block) if within is None else within, block, alpha)
-        correct, labelled = counts_of_labels(problem, scores, block.y)
-        self.correct, self.labelled = self.correct + correct, self.labelled + labelled
+        if problem.predicts is not None:
+            self.count_labels(scores, block.y)
         if self.squared_error is not None:
             with np.errstate(over="ignore", invalid="ignore"):
                 self.squared_error += float(np.square(scores[:, 0] - block.y).sum())
@@ -229,6 +208,17 @@ class CertificateSums:
             add_rows(block.entries, coefficients, problem.bias, self.rebuilt)
             np.abs(coefficients, out=coefficients)
             self.lengths_added += self.by_problem(np.sqrt(block.sq_norms + problem.bias**2) @ coefficients)
+
+    def count_labels(self, scores: np.ndarray, y: np.ndarray) -> None:
+        """Of rows of codes y (n,): those with a label, and those whose label is what their scores (n, k) say."""
+        problem = self.problem
+        if problem.predicts == SETS:
+            right = ((scores > 0.0) == (problem.sides.table[y] > 0)).all(axis=1)
+        else:
+            right = predicted(scores.T) == y
+        labelled = y if problem.sides is None and problem.n_problems == 1 else y >= 0
+        self.correct += int(np.count_nonzero(right))
+        self.labelled += int(np.count_nonzero(labelled))
 
     def add_terms(self, scores: np.ndarray, within: np.ndarray, block: Block, alpha: np.ndarray | None) -> None:
         """``totals`` (k, SUMS) gain what ``terms_of_gap`` has of the rows."""
@@ -240,8 +230,7 @@ class CertificateSums:
             self.sides += sums_by_side(scores, *rows, alpha, block.sq_norms)
 
     def _drift(self) -> tuple[np.ndarray, np.ndarray]:
-        """(k,) each: ||w - w(a)||, or its part along w, |<w, w - w(a)>| / ||w||; and by how much that may be larger, of
-        what was rounded."""
+        """(k,) each: ||w - w(a)||, or its part along w, |<w, w - w(a)>| / ||w||; and by how much that may be larger."""
         n, d = self.additions, len(self.w)
         if self.rebuilt is not None:  # a sum of rows, whose additions round
             squares, part = np.empty(self.problem.n_problems), self.regularised
@@ -251,7 +240,8 @@ class CertificateSums:
         product, rounded = self.totals[:, 2], self.totals[:, 6] + rounding_of_sums(n, self.totals[:, 7])
         rounded += rounding_of_sums(d, np.maximum(squares, np.sqrt(squares * distances)))
         if self.sides is not None:  # <w, x_i> without the bias
-            product = product - self.constant * net_of_sides(self.sides)
+            below, above = self.sides[:, 1].tolist()
+            product = product - self.constant * (above - below)
             rounded += abs(self.constant) * rounding_of_sums(n, float(self.sides[:, 1].sum()))
         along, lengths = np.abs(product - self.norms[:, 2]), np.sqrt(squares)
         drift, off = (np.divide(one, lengths, out=one.copy(), where=squares > 0.0) for one in (along, rounded))
@@ -266,8 +256,7 @@ class CertificateSums:
         return drift + 3.0 * UNIT_ROUNDOFF * additions * (np.sqrt(2.0 * (self.totals[:, 8] + least)) + of_prior)
 
     def certificate(self) -> Certificate:
-        """Those that were certified before are as they were.  Raises InputError where the sums are not finite, or the
-        dual lies above the primal beyond rounding."""
+        """Those that were certified before are as they were.  Raises InputError as ``certified``."""
         problem = self.problem
         n, d = self.additions, len(self.w)
         accuracy = None if problem.predicts is None else self.correct / max(1, self.labelled)
@@ -301,14 +290,8 @@ class CertificateSums:
         return certificate_of(figures, accuracy, rmse, factors, each=problem.sides is not None)
 
 
-def net_of_sides(sides: np.ndarray) -> float:
-    """sum_i a_i direction_i, by the ``sums_by_side`` (2, 3) of all rows."""
-    below, above = sides[:, 1].tolist()
-    return above - below
-
-
 def factors_of_sides(sides: np.ndarray) -> tuple[float, float]:
-    """By which the a with a direction < 0 and above 0 are to be multiplied."""
+    """By which the a with a direction < 0 and above 0 are to be multiplied; sides (2, 3): ``sums_by_side``."""
     below, above = sides[:, 1].tolist()
     return min(1.0, above / below if below else 1.0), min(1.0, below / above if above else 1.0)
 
@@ -331,11 +314,10 @@ def rounding_of_sums(n: int, total):
 def certified(
     primal: float, gap: float, of_rows: float, magnitude: float, more: float, wider: float, least: float
 ) -> tuple[float, float, float, float]:
-    """(primal, dual, relative gap, the part of it that is rounding) with what was rounded counted.
-
-    of_rows: the gap's terms of the rows, which are never negative; magnitude: of what they are added up from; more,
-    wider: by how much primal and gap may be off; least: what the primal is in any case.  InputError where the sums are
-    not finite, or the dual lies above the primal beyond rounding."""
+    """(primal, dual, relative gap, the part of it that is rounding) with what was rounded counted.  of_rows: the gap's
+    terms of the rows, which are never negative; magnitude: of what they are added up from; more, wider: by how much
+    primal and gap may be off; least: what the primal is in any case.  InputError where the sums are not finite, or the
+    dual lies above the primal beyond rounding."""
     if not (math.isfinite(primal + more) and math.isfinite(gap + wider)):
         raise overflowed()
     if of_rows < -ROUNDING * magnitude:

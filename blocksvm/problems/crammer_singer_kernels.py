@@ -245,8 +245,8 @@ def crammer_singer_shares(scores, y, weights, alpha, cost, rest, pauses, out):
 
 @kernel
 def crammer_singer_feasible(alpha, y, weights, cost, ratio):
-    """Another problem's a for this one: times ratio (k,) by the row's class, and 0 where it costs nothing, or where that
-    is beyond its bounds."""
+    """Another problem's a for this one: times ratio (k,) by the row's class, and 0 where it costs nothing, or where
+    that is beyond its bounds."""
     for i in range(alpha.shape[0]):
         label = y[i]
         c = cost[label] * importance_of(weights, i)

@@ -1,19 +1,23 @@
-"""The hinge loss with a kernel: its settings, and primal and dual as sums over the rows' scores and dual variables."""
+"""The hinge loss with a kernel: its settings, the rows that a result stands on, decision values by them, and primal and
+dual as sums over the rows' scores and dual variables."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import Setting, Settings
-from blocksvm.kernels.kernel_machine_loops import LINEAR, POLYNOMIAL, RBF
+from blocksvm.kernels.columns import row_sq_norms
+from blocksvm.kernels.kernel_machine_loops import LINEAR, POLYNOMIAL, RBF, columns_of, kernel_sums
 from blocksvm.kernels.loss_functions import UNIT_ROUNDOFF
+from blocksvm.kernels.rows import Entries
 from blocksvm.problems.certificate import OF_TERMS, Certificate, certified, rounding_of_sums
-from blocksvm.problems.expansion import KERNELS
-from blocksvm.problems.problem import Problem, make_problem
 from blocksvm.sources.source import Source
 
+KERNELS = ("linear", "polynomial", "rbf")  # in the order of the numbers in kernels/kernel_machine_loops.py
 KERNEL_SETTINGS = Settings((
     Setting("kernel", "the kernel: rbf exp(-gamma ||x - z||^2), polynomial (gamma <x, z> + coef0)^degree, or linear",
             default="rbf", kind=str, choices=KERNELS),
@@ -21,6 +25,59 @@ KERNEL_SETTINGS = Settings((
     Setting("degree", "degree of the polynomial kernel", default=3, kind=int, least=1, most=50),
     Setting("coef0", "constant term of the polynomial kernel", default=0.0),
 ))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Support:
+    """The rows that a model with a kernel stands on: decision value(x) = sum_m coefficients[m] K(z_m, x) + b."""
+
+    indptr: np.ndarray  # (m + 1,) int64
+    indices: np.ndarray  # (nnz,) int32
+    values: np.ndarray  # (nnz,) float64
+    norms: np.ndarray  # (m,): of the rows, squared
+    coefficients: np.ndarray  # (m,): a y
+    kernel: dict  # name, gamma, coef0 and degree
+
+
+def function_of(kernel: Mapping) -> tuple:
+    """As kernels/kernel_machine_loops.py takes what ``Support`` has: (number of the kernel, gamma, coef0, degree)."""
+    return KERNELS.index(kernel["name"]), kernel["gamma"], kernel["coef0"], kernel["degree"]
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Completes <w, x> of rows to decision values: adds sum_m coefficients[m] K(z_m, x)."""
+
+    columns: tuple[np.ndarray, np.ndarray, np.ndarray]  # of the rows z_m, see kernels/kernel_machine_loops.py
+    norms: np.ndarray  # (m,): squared
+    coefficients: np.ndarray
+    function: tuple  # ``function_of``
+
+    @classmethod
+    def of(cls, support: Support, positions: np.ndarray, n_features: int) -> Expansion:
+        """For rows over other features: positions (d,): the feature that each of the model's is among theirs, -1 for
+        none; n_features: theirs.  A feature that the model does not know counts in a row's norm alone."""
+        lengths = np.diff(support.indptr)
+        moved = positions[support.indices]
+        known = moved >= 0
+        owner = np.repeat(np.arange(len(lengths)), lengths)[known]
+        indptr = np.append(0, np.cumsum(np.bincount(owner, minlength=len(lengths)).astype(np.int64)))
+        indices, values = moved[known].astype(np.int32), support.values[known]
+        first = np.zeros(n_features + 3, np.int64)  # and one for what is unknown
+        columns = first, np.empty(len(indices), np.int32), np.empty(len(indices))
+        columns_of(indptr, indices, values, *columns)
+        return cls(columns, support.norms, support.coefficients, function_of(support.kernel))
+
+    def complete(self, entries: Entries, values: np.ndarray) -> None:
+        """``values`` (1, m), <w, x> of so many plain rows."""
+        norms = np.empty(values.shape[1])
+        row_sq_norms(*entries[:3], norms)
+        self.add(entries, norms, values[0])
+
+    def add(self, entries: Entries, sq_norms: np.ndarray, scores: np.ndarray) -> None:
+        """``scores`` (m,) gain it for so many plain rows of these squared norms."""
+        work = np.empty(len(self.norms))
+        kernel_sums(entries, sq_norms, self.columns, self.norms, self.coefficients, self.function, work, scores)
 
 
 def known_of_kernel(source: Source) -> dict:
@@ -43,25 +100,14 @@ def check_kernel(settings: Mapping, source: Source, total: float) -> None:
         largest = settings["gamma"] * source.max_norm**2 + settings["coef0"]
         value = float(np.power(largest, settings["degree"]))
     if not value * total < 1e150:
-        raise InputError(
-            f"{option('degree', settings['degree'])}: the kernel's values, up to {value:.1e}, are beyond what double "
-            "precision can solve; scale the rows, or choose a smaller degree or gamma"
-        )
-
-
-def kernel_problem(settings: Mapping, bias: float, free_bias: bool, source: Source) -> Problem:
-    """That of the hinge loss, where the square of ``bias`` is added to the kernel; InputError where the labels are not
-    two, or the costs beyond what double precision can solve."""
-    problem = make_problem({**settings, "loss": "hinge"}, bias, source)
-    check_kernel(settings, source, problem.total_cost)
-    return replace(problem, free_bias=free_bias)
+        beyond = f"the kernel's values, up to {value:.1e}, are beyond what double precision can solve"
+        given = option("degree", settings["degree"])
+        raise InputError(f"{given}: {beyond}; scale the rows, or choose a smaller degree or gamma")
 
 
 def best_bias(scores: np.ndarray, sides: np.ndarray) -> float:
-    """The b that minimises sum_i C_i max(0, 1 - y_i (score_i + b)); sides (n,): y_i C_i.
-
-    Its slope is -sum of the C_i of the positive rows far to the left, and grows by C_i at each y_i - score_i.
-    """
+    """The b that minimises sum_i C_i max(0, 1 - y_i (score_i + b)); sides (n,): y_i C_i.  The slope is -sum of the C_i
+    of the positive rows far to the left, and grows by C_i at each y_i - score_i."""
     there = sides != 0.0
     corners = np.where(sides[there] > 0.0, 1.0, -1.0) - scores[there]
     order = np.argsort(corners, kind="stable")
@@ -92,8 +138,7 @@ def errors_of_values(settings: Mapping, source: Source, constant: float) -> tupl
 def certificate_of(
     free_bias: bool, scores: np.ndarray, sides: np.ndarray, alpha: np.ndarray, within: float = 0.0
 ) -> tuple:
-    """(Certificate, b) of dual variables and the scores that belong to them, each of which may be off by ``within``.
-    Raises InputError as ``certified``."""
+    """(Certificate, b) of dual variables and their scores, each known to +- within; InputError as ``certified``."""
     bias = best_bias(scores, sides) if free_bias else 0.0
     cost, signs = np.abs(sides), np.sign(sides)
     margins = signs * (scores + bias)

@@ -27,6 +27,7 @@ from blocksvm.sources.source import Source, first_chunk
 
 LARGEST = 1e50  # of sum_i C_i ||x_i||, and of 1 / C_i: squares and quotients of these must stay finite
 SETS_AT_ONCE = 256  # of which membership is made numbers
+TOO_MANY = "has more than {0:,} distinct sets of labels; at most that many are accepted"
 
 # Of the rows' norms, the constant feature's value: measured 0.3, 1 and 3 on a9a, phishing and splice; the smallest
 # needs as few passes as a regularised bias or fewer, the largest ten times as many.
@@ -35,11 +36,10 @@ OF_NORMS = 0.3
 
 class Sides:
     """On which side of each problem a row of each kind (its code) lies: ``table`` (m, k) int8 holds -1 or +1, and 0
-    where it is no part of it; the last kind is that of rows without a label.  The table is made when it is first asked
-    for, so that the memory can be planned before."""
+    where it is no part of it; the last kind is that of rows without a label.  It is made when it is first asked for, so
+    that the memory can be planned before, by fill(table), which writes all kinds but the last into an array of -1."""
 
     def __init__(self, m: int, k: int, fill: Callable[[np.ndarray], None]):
-        """fill(table): writes all kinds but the last into an array (m - 1, k) of -1."""
         self.n_bytes, self.n_kinds = m * k, m
         self._shape, self._fill = (m, k), fill
 
@@ -54,34 +54,24 @@ class Sides:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is minimised, problem by problem.
-
-    cost (k, 2) float64: C times class weight, of a row on the side -1 and +1, without the row's weight (equal where
-    targets are real numbers); bias: value of the constant feature; function: the loss at its settings, as kernels take
-    it; sides: of the rows, by their kind, None: of two classes or real targets; weight_sums: sums of the rows' weights
-    by class (without weights: numbers of rows), of one problem; unit: of decision values: 1, the margin, or
-    where targets are real numbers about their distance from each other; free_bias: the constant feature's weight is
-    not regularised (problems/certificate.py).  certified (k, 4): primal, dual, relative gap and its rounding of the
-    problems that are at their end by the gap ``tol``; an infinite gap: of those that are not.  predicts: what the
-    decision values say of a row: NUMBERS or STRINGS, a class, SETS, all labels of a value above 0, None: nothing.
-    history (3, k): ADDITIONS, DRIFT, LEAST of certificate.py, None where w is not maintained.
-    kinds(block): the codes (n,) int16 of its rows, None: ``Block.y``.
-    """
+    """What is minimised, problem by problem.  certified (k, 4): primal, dual, relative gap and its rounding of the
+    problems that are at their end by the gap ``tol``; an infinite gap: of those that are not.  predicts: what decision
+    values say of a row: NUMBERS or STRINGS, a class, SETS, all labels of a value above 0, None: nothing."""
 
     loss: Loss
-    cost: np.ndarray
-    bias: float
+    cost: np.ndarray  # (k, 2): C times class weight, of a row on the side -1 and +1 (equal of real targets)
+    bias: float  # value of the constant feature
     n_samples: int
-    function: Any
-    sides: Sides | None = None
-    weight_sums: tuple[float, ...] = ()
-    unit: float = 1.0
-    free_bias: bool = False
+    function: Any  # the loss at its settings, as kernels take it
+    sides: Sides | None = None  # of the rows, by their kind; None: of two classes or real targets
+    weight_sums: tuple[float, ...] = ()  # sums of the rows' weights by class, of one problem
+    unit: float = 1.0  # of decision values: the margin, or about the distance of real targets from each other
+    free_bias: bool = False  # the constant feature's weight is not regularised (problems/certificate.py)
     certified: np.ndarray | None = None
     tol: float = 0.0
     predicts: str | None = None
-    kinds: Callable[[Block], np.ndarray] | None = None
-    history: np.ndarray | None = None
+    kinds: Callable[[Block], np.ndarray] | None = None  # the codes (n,) int16 of its rows; None: ``Block.y``
+    history: np.ndarray | None = None  # (3, k): ADDITIONS, DRIFT, LEAST of certificate.py, where w is maintained
     sums_type: ClassVar[type[CertificateSums]] = CertificateSums
 
     @property
@@ -90,7 +80,6 @@ class Problem:
 
     @property
     def real(self) -> bool:
-        """The targets are real numbers."""
         return self.loss.of_numbers
 
     @property
@@ -129,13 +118,11 @@ class Problem:
         return bool((np.abs(alpha - near) <= ROUNDING * np.abs(near).max(initial=0.0)).all())
 
     def make_feasible(self, alpha: np.ndarray, block: Block, ratio: np.ndarray, largest=None) -> None:
-        """alpha (n, k) of a block's rows times ratio, of the shape of ``cost``, each into its bounds, in place;
-        largest: as the kernel has it."""
+        """alpha (n, k) times ratio, of the shape of ``cost``, into its bounds, in place; largest: as the kernel's."""
         make_feasible(alpha, *self.rows(block), ratio, np.ones(self.n_problems) if largest is None else largest)
 
     def coefficients(self, alpha: np.ndarray, block: Block, conjugates: np.ndarray) -> np.ndarray:
-        """(n, k): by which a block's rows are added to w; conjugates (k, 3) gain those of its alpha (n, k), as
-        the kernel has them."""
+        """(n, k): by which a block's rows are added to w; conjugates (k, 3) gain those of alpha (n, k)."""
         out = np.empty_like(alpha)
         dual_coefficients(alpha, *self.rows(block), conjugates, out)
         return out
@@ -164,11 +151,8 @@ def has_classes(settings: Mapping, source: Source) -> bool:
 
 
 def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
-    """Of two classes or real targets, on a source; settings: as ``PROBLEM_SETTINGS`` resolves them, and the loss's own.
-
-    Raises InputError where the source's labels are not what the loss needs, and where the costs are beyond what double
-    precision can solve.
-    """
+    """Of two classes or real targets; settings: as ``PROBLEM_SETTINGS`` resolves them, and the loss's own.  InputError
+    where labels are not what the loss needs, and where the costs are beyond what double precision can solve."""
     loss = get_loss(settings["loss"])
     class_weight = settings["class_weight"]
     if loss.of_numbers:
@@ -190,10 +174,8 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
 
 def each_against_the_rest(settings: Mapping, bias: float, source: Source, tol: float) -> Problem:
     """A problem for each class of a source, or each label of its sets: the rows that have it are +1, all others -1.
-
     Class weights multiply the cost of the rows of +1 (as LIBLINEAR has it); 'balanced' makes the two sides of each
-    problem weigh the same, and their total what it was.  Raises InputError where the rows have no such labels.
-    """
+    problem weigh the same, and their total what it was.  InputError where the rows have no such labels."""
     loss = get_loss(settings["loss"])
     labels, member, sums = kinds_of(source)
     total, k = math.fsum(sums.tolist()), len(labels.values)
@@ -228,29 +210,25 @@ def costs_of(settings: Mapping, factors: np.ndarray, sums: Sequence[float], sour
     cost = (settings["C"] if settings["lam"] is None else 1.0 / (settings["lam"] * weight)) * factors
     total = float(cost.max()) * weight if len(cost) > 1 else total_of(cost, sums)
     if not (cost.min() >= 1.0 / LARGEST and max(1.0, source.max_norm, bias) * total <= LARGEST):
-        wrong = option("C", settings["C"]) if settings["lam"] is None else option("lam", settings["lam"])
-        raise InputError(
-            f"{wrong}: is beyond what double precision can solve on these rows; choose one nearer to 1, or scale the "
-            "values"
-        )
+        name = "C" if settings["lam"] is None else "lam"
+        wrong = option(name, settings[name])
+        beyond = "is beyond what double precision can solve on these rows"
+        raise InputError(f"{wrong}: {beyond}; choose one nearer to 1, or scale the values")
     return cost
 
 
 def total_of(cost: np.ndarray, sums: Sequence[float]) -> float:
-    """sum_i C_i of one problem."""
     return math.fsum(c * n for c, n in zip(cost[0].tolist(), sums, strict=True))
 
 
 def sums_by_class(source: Source, labels: Labels) -> tuple[float, ...]:
-    """Sums of the rows' weights by class (without weights: rows), rising; InputError where fewer than two
-    classes have one above 0."""
+    """Sums of the rows' weights by class, rising; InputError where fewer than two classes have one above 0."""
     if source.label_weights is None:
         return tuple(count for _, count in source.label_counts)
     without = [label for label, total in zip(labels.values, source.label_weights, strict=True) if not total > 0.0]
     if len(labels.values) - len(without) < 2:
-        raise InputError(
-            f"{source.name}: all rows of label {listed(without[:5])} have weight 0; training needs two classes"
-        )
+        weightless = f"all rows of label {listed(without[:5])} have weight 0"
+        raise InputError(f"{source.name}: {weightless}; training needs two classes")
     return tuple(source.label_weights)
 
 
@@ -267,20 +245,18 @@ def class_factors(class_weight, labels: Labels, sums: tuple[float, ...]) -> tupl
     known = [label_text(label) for label in labels.values]
     for label, weight in named.items():
         if label not in known:
-            shown = known[0] + " and " + known[1] if len(known) == 2 else listed(labels.values[:5])
-            raise InputError(
-                f"{option('class_weight', f'{label}={weight:g}')}: no row has this label; the labels are {shown}"
-                f"{', ...' if len(known) > 5 else ''}"
-            )
+            shown = " and ".join(known) if len(known) == 2 else listed(labels.values[:5]) + ", ..." * (len(known) > 5)
+            given = option("class_weight", f"{label}={weight:g}")
+            raise InputError(f"{given}: no row has this label; the labels are {shown}")
     return tuple(named.get(label, 1.0) for label in known)
 
 
 def require_two_labels(source: Source) -> Labels:
     """The two labels of a binary problem; InputError says what is there instead, and what to do."""
     require_labels(source)
-    if source.labels is not None and source.label_counts is not None and len(source.label_counts) == 2:
+    labels = source.labels.values
+    if len(labels) == 2:
         return source.labels
-    labels = [label for label, _ in source.label_counts]
     first = label_text(labels[0])
     shown = listed(labels[:5]) + (", ..." if len(labels) > 5 else "")
     raise InputError(
@@ -297,12 +273,11 @@ def labels_learned(source: Source) -> tuple[Labels, np.ndarray]:
         require_labels(source)
         return source.labels, np.array(sums_by_class(source, source.labels), dtype=np.float64)
     if source.label_counts is None:
-        raise too_many_sets(source, MOST_SETS)
+        raise InputError(f"{source.name}: {TOO_MANY.format(MOST_SETS)}")
     if source.n_unlabelled:
-        raise InputError(
-            f"{source.name}: {source.n_unlabelled:,} of its {source.n_samples:,} rows have no set of labels, not even "
-            "an empty one; split the labelled rows alone"
-        )
+        n = f"{source.n_unlabelled:,} of its {source.n_samples:,} rows"
+        none = "have no set of labels, not even an empty one; split the labelled rows alone"
+        raise InputError(f"{source.name}: {n} {none}")
     labels = Labels(members_of(source.label_counts))
     if len(labels.values) < 2:
         raise InputError(f"{source.name}: its sets have {len(labels.values)} label in all; training needs two or more")
@@ -317,12 +292,8 @@ def kinds_of(source: Source) -> tuple[Labels, np.ndarray | None, np.ndarray]:
     if source.label_kind != SETS:
         return labels, None, sums
     if len(sums) > MOST_LABELS:
-        raise too_many_sets(source, MOST_LABELS)
+        raise InputError(f"{source.name}: {TOO_MANY.format(MOST_LABELS)}")
     return labels, membership([kind for kind, _ in source.label_counts or ()], labels), sums
-
-
-def too_many_sets(source: Source, most: int) -> InputError:
-    return InputError(f"{source.name}: has more than {most:,} distinct sets of labels; at most that many are accepted")
 
 
 def membership(sets: Sequence, labels: Labels) -> np.ndarray:
@@ -346,8 +317,7 @@ class CrammerSingerSums(CertificateSums):
 
 
 class CrammerSinger(Problem):
-    """cost (k,) float64: C times class weight, by the row's class; all else as ``Problem`` has it, with one certificate
-    for the k vectors."""
+    """cost (k,) float64: C times class weight, by the row's class; the k vectors have one certificate."""
 
     sums_type = CrammerSingerSums
 
@@ -371,14 +341,11 @@ class CrammerSinger(Problem):
 
 def crammer_singer(settings: Mapping, bias: float, source: Source) -> CrammerSinger:
     """The problem on a source; InputError where its rows have no classes, or the loss is another."""
-    loss = get_loss(settings["loss"])
+    loss, rule = get_loss(settings["loss"]), option("multiclass", "crammer-singer")
     if loss is not get_loss("hinge"):
-        raise InputError(f"{option('multiclass', 'crammer-singer')}: has the hinge loss; leave {option('loss')} out")
+        raise InputError(f"{rule}: has the hinge loss; leave {option('loss')} out")
     if source.label_kind == SETS:
-        raise InputError(
-            f"{source.name}: its rows have sets of labels, and {option('multiclass', 'crammer-singer')} takes one a "
-            "row; leave it out"
-        )
+        raise InputError(f"{source.name}: its rows have sets of labels, and {rule} takes one a row; leave it out")
     require_labels(source)
     sums = sums_by_class(source, source.labels)
     factors = np.array(class_factors(settings["class_weight"], source.labels, sums))

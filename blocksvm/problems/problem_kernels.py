@@ -25,20 +25,18 @@ from blocksvm.kernels.loss_functions import (
 
 
 class Objective(NamedTuple):
-    """The numbers of k problems: bias: the value of the constant feature whose weight is w's last; costs (k, 2): of a row
-    on the side -1 and +1, without the row's weight; sides (m, k) int8: of rows of each code, the last one -1; None: the
-    code is the side; loss: NamedTuple with its functions (loss_functions.py)."""
+    """The numbers of k problems."""
 
-    bias: float
-    costs: np.ndarray
-    sides: np.ndarray | None
-    loss: tuple
+    bias: float  # the value of the constant feature, whose weight is w's last
+    costs: np.ndarray  # (k, 2): of a row on the side -1 and +1, without the row's weight
+    sides: np.ndarray | None  # (m, k) int8: of rows of each code, the last one -1; None: the code is the side
+    loss: tuple  # a NamedTuple with its functions (loss_functions.py)
 
 
 @kernel
 def certificate_sums(scores, within, codes, reals, weights, objective, live, alpha, out):
-    """``out`` (k, SUMS) gains, for each live problem, what ``terms_of_gap`` has of each row, given scores (n, k) that are
-    known to +- within (n, k); alpha (n, k), or None for a primal method, which is as 0."""
+    """``out`` (k, SUMS) gains, for each live problem, what ``terms_of_gap`` has of each row, given scores (n, k) that
+    are known to +- within (n, k); alpha (n, k), or None for a primal method, which is as 0."""
     bias, costs, sides, loss = objective
     for i in range(scores.shape[0]):
         importance = importance_of(weights, i)
@@ -76,9 +74,9 @@ def dual_coefficients(alpha, codes, reals, weights, objective, conjugates, out):
 
 @kernel
 def make_feasible(alpha, codes, reals, weights, objective, ratio, largest):
-    """Other problems' dual variables for these: times ratio (k, 2) by problem and side (of real targets the second), then
-    into each row's own bounds; 0 where a row is no part of a problem.  largest (k,): lowered to the largest factor by
-    which all of a problem's may be multiplied."""
+    """Other problems' dual variables for these: times ratio (k, 2) by problem and side (of real targets the second),
+    then into each row's own bounds; 0 where a row is no part of a problem.  largest (k,): lowered to the largest factor
+    by which all of a problem's may be multiplied."""
     bias, costs, sides, loss = objective
     for i in range(alpha.shape[0]):
         importance = importance_of(weights, i)
@@ -104,8 +102,8 @@ def make_feasible(alpha, codes, reals, weights, objective, ratio, largest):
 
 @kernel
 def sums_by_side(scores, codes, reals, weights, objective, alpha, sq_norms):
-    """(2, 3) float64, for certificates of one problem with an unregularised bias: of the rows with a direction < 0 and of
-    those above 0 the sums of conjugate + a direction z, of |a direction|, and of |a direction| ||x||; sq_norms (n,)
+    """(2, 3) float64, for certificates of one problem with an unregularised bias: of the rows with a direction < 0 and
+    of those above 0 the sums of conjugate + a direction z, of |a direction|, and of |a direction| ||x||; sq_norms (n,)
     float64 ||x_i||^2 without a constant feature."""
     bias, costs, sides, loss = objective
     sums = np.zeros((2, 3))

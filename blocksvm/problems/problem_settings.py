@@ -52,17 +52,13 @@ def _label(label) -> float | str:
         return label
 
 
-PROBLEM_SETTINGS = Settings(
-    (
-        LossName("loss", f"the loss: {', '.join(LOSSES)}", "hinge", str, metavar="NAME"),
-        Setting("C", "weight of the sum of losses", 1.0, above=0.0),
-        Setting("lam", "weight of the norm beside the mean loss, instead of C", above=0.0, metavar="L"),
-        ClassWeights(
-            "class_weight", "factors of C by class: balanced, or LABEL=WEIGHT,LABEL=WEIGHT", kind=str, metavar="W"
-        ),
-    ),
-    exclusive=(("C", "lam"),),
-)
+PROBLEM_SETTINGS = Settings((
+    LossName("loss", f"the loss: {', '.join(LOSSES)}", "hinge", str, metavar="NAME"),
+    Setting("C", "weight of the sum of losses", 1.0, above=0.0),
+    Setting("lam", "weight of the norm beside the mean loss, instead of C", above=0.0, metavar="L"),
+    ClassWeights("class_weight", "factors of C by class: balanced, or LABEL=WEIGHT,LABEL=WEIGHT", kind=str,
+                 metavar="W"),
+), exclusive=(("C", "lam"),))  # fmt: skip
 REST, CRAMMER_SINGER = "rest", "crammer-singer"
 MULTICLASS = Setting("multiclass", "more than two labels: 'rest' (default), one against the others; 'crammer-singer'",
                      None, str, choices=(REST, CRAMMER_SINGER), metavar="RULE")  # fmt: skip

@@ -16,26 +16,21 @@ SECONDS = {"training": "seconds_training", "passes over the working set": "set_s
 
 
 class Curve(NamedTuple):
-    """points: (x, y, whether it is certified or measured, and no estimate) each."""
-
     run: int
     label: str
-    points: list[tuple[float, float, bool]]
+    points: list[tuple[float, float, bool]]  # x, y, whether it is certified or measured, and no estimate
     dashed: bool
 
 
 @dataclass(frozen=True)
 class Chart:
-    """x, at: name and figure along x, of an iteration or, online, of an online learner's record; of: figures along y by
-    name, the second one dashed; log: the axes that are logarithmic; percent: y is a share."""
-
     title: str
     x: str
-    at: str
-    of: dict[str, str]
-    log: str = ""
+    at: str  # the figure along x, of an iteration or an online learner's record
+    of: dict[str, str]  # figures along y by name, the second one dashed
+    log: str = ""  # the axes that are logarithmic
     online: bool = False
-    percent: bool = False
+    percent: bool = False  # y is a share
 
     def curves(self, runs: Sequence[TracedRun]) -> Iterator[Curve]:
         for k, run in enumerate(runs):

@@ -1,8 +1,6 @@
-"""Runs as one HTML page that needs nothing else, without script: a picture of the charts, and a table.
-
-Traces are untrusted: every text of one goes through ``escape``, the picture is data of an image, in which nothing runs,
-and the page's policy fetches and runs nothing.
-"""
+"""Runs as one HTML page that needs nothing else, without script: a picture of the charts, and a table.  Traces are
+untrusted: every text of one goes through ``escape``, the picture is data of an image, in which nothing runs, and the
+page's policy fetches and runs nothing."""
 
 import base64
 import hashlib

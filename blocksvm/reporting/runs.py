@@ -19,20 +19,16 @@ LONGEST_TEXT = 300  # characters of a setting that are shown
 
 @dataclass
 class TracedRun:
-    """A run so far.  settings: by name; memory: bytes planned; iterations: figures of each, by name (``_iteration``);
-    online: those of each learner, by its name (``_per_row``); gap: the last that was certified; status: None while it
-    goes on, or where it was killed."""
-
     name: str
     settings: dict[str, str] = field(default_factory=dict)
-    memory: float = 0.0
-    iterations: list[dict[str, Any]] = field(default_factory=list)
-    online: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    memory: float = 0.0  # bytes planned
+    iterations: list[dict[str, Any]] = field(default_factory=list)  # the figures of each (``_iteration``)
+    online: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # those of each learner (``_per_row``)
     rows: float | None = None
     method: str = ""
-    status: str | None = None
+    status: str | None = None  # None while it goes on, or where it was killed
     seconds: float = 0.0
-    gap: float | None = None
+    gap: float | None = None  # the last that was certified
 
 
 def distinct_names(names: list[str]) -> list[str]:

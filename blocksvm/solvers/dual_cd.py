@@ -2,8 +2,8 @@
 maintained for each, shrinking inside a visit; one reading, one decoding and one set of rows in memory serve them all.
 
 The rows that a working set keeps are those with the largest shares of the gaps, each problem's counted in units of its
-own primal, so that small classes have their part in it.  A problem whose certified gap is within the tolerance is left
-as it is: no row is moved for it any more.  Of two classes, and of real targets, k = 1.
+own primal, so that small classes have their part in it.  For a problem whose certified gap is within the tolerance no
+row is moved any more.  Of two classes, and of real targets, k = 1; or the k vectors are one problem (Crammer, Singer).
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,19 +27,19 @@ from blocksvm.problems.certificate import (
     at_their_end,
     norms_of,
 )
-from blocksvm.problems.problem import Problem, constant_value, has_classes, problem_settings
-from blocksvm.problems.problem_settings import MULTICLASS, WITH_CLASSES, learns_together
-from blocksvm.solvers.dual_cd_kernels import (
-    LONGEST_REST,
-    Limits,
-    PassArrays,
-    add_up_shares,
-    lane_pass,
-    leave_resting,
-    one_problem_pass,
-    shares_of_gap,
+from blocksvm.problems.crammer_singer_kernels import crammer_singer_pass, crammer_singer_shares
+from blocksvm.problems.problem import (
+    CrammerSinger,
+    Problem,
+    constant_value,
+    crammer_singer,
+    has_classes,
+    problem_settings,
 )
-from blocksvm.solvers.screening import NO_PAUSES, NO_SHARES, NONE_MOVING, SHARES_SEEN, screened_pass
+from blocksvm.problems.problem_settings import MULTICLASS, WITH_CLASSES, learns_together
+from blocksvm.solvers import dual_cd_kernels as kernels
+from blocksvm.solvers.dual_cd_kernels import Limits, PassArrays
+from blocksvm.solvers.screening import NO_PAUSES, NONE_MOVING, SHARES_SEEN, screened_pass
 from blocksvm.solvers.solver import (
     SHARE,
     Capabilities,
@@ -54,12 +54,11 @@ from blocksvm.solvers.solver import (
     Visit,
 )
 from blocksvm.sources.block import Block
-from blocksvm.sources.source import Source
 
 ONLY = np.zeros(1, np.int32)  # the live problems where there is one
 SHARES = "shares"  # an array of a visit, (n,) for each lane
-OUTERS, RESTING = range(2)  # entries of state["sums"]: outer iterations done, and from RESTING on a ring of the losses
-# of the rows put to rest in each of the last outer iterations
+# entries of state["sums"]: outer iterations done, then a ring of the losses of the rows put to rest in each of the last
+OUTERS, RESTING = range(2)
 
 # Shrinking that outlasts a visit.  A row whose gradient lies farther than ``NEAR`` (in ``Problem.unit``) beyond its
 # bound stays there for some time: it is left out of its next visits, else five data sets take 1.4 times as long.  With
@@ -77,30 +76,24 @@ QUADRATIC = 1e-6  # relative: nearer than this to a parabola the conjugates' sum
 
 @dataclass
 class Lane:
-    """What the kernel takes of one lane (kernels/columns.py) in a visit: rows, reals, its live problems (t,) int32,
-    what it updates, and the lane's own order (n,), None where it is alone.  What its passes leave out (Hsieh et al.,
-    ICML 2008, section 3.2): above, below: the extremes of the last one's projected gradients, beyond which a row at its
-    bound is dropped; dropped: how many rows have been."""
+    """What the kernel takes of one lane (kernels/columns.py) in a visit.  above, below: the extremes of the last pass's
+    projected gradients, beyond which a row at its bound is dropped (Hsieh et al., ICML 2008, section 3.2)."""
 
     rows: Block
     reals: np.ndarray | None
-    live: np.ndarray
+    live: np.ndarray  # (t,) int32: its live problems
     arrays: PassArrays
-    order: np.ndarray | None = None
+    order: np.ndarray | None = None  # (n,): its own, None where it is alone
     above: float = np.inf
     below: float = -np.inf
-    dropped: int = 0
+    dropped: int = 0  # how many rows have been
 
 
 class DualCD(ColumnSolver):
     """Hsieh et al., ICML 2008, Alg. 3, on the rows of a block (Yu et al., KDD 2010, for blocks), for each problem by
-    itself; threads share lanes of problems or, of one problem, the screening of its rows.
-
-    tolerance: stop a visit when the projected gradients of all its rows lie within this range (None: never).
-    state["conjugates"], ["seen"], ["scale"] (k,): of each problem
-    the sum of the conjugates, the gap that this reading has seen, and what its shares of the gap are multiplied by;
-    ["certified"] (4 k,), ["history"] (3 k,): as ``Problem`` has them.
-    """
+    itself; threads share lanes of problems or, of one problem, the screening of its rows.  state["conjugates"],
+    ["seen"], ["scale"] (k,): of each problem the sum of the conjugates, the gap that this reading has seen, and what
+    its shares of the gap are multiplied by; ["certified"] (4 k,), ["history"] (3 k,): as ``Problem`` has them."""
 
     name = "dual-cd"
     packed = True
@@ -127,8 +120,7 @@ class DualCD(ColumnSolver):
             raise InputError(f"{option('multiclass')}: is for more than two classes; leave it out")
         return super().stated(task)
 
-    def constant_value(self, source: Source) -> float:
-        return constant_value(source)
+    constant_value = staticmethod(constant_value)
 
     def declare(self, lanes: int, rests: int) -> None:
         """The arrays of the state and of a visit; rests: of a row."""
@@ -154,11 +146,9 @@ class DualCD(ColumnSolver):
         return replace(self.problem, certified=certified, history=self.history(state))
 
     def history(self, state: State) -> np.ndarray:
-        """(3, k)."""
         return state["history"].reshape(3, -1)
 
     def live(self, state: State) -> np.ndarray:
-        """A run of one problem ends with it."""
         return ONLY if self.n_vectors == 1 else self.problem_at(state).live
 
     def start(self, state: State) -> None:
@@ -171,9 +161,9 @@ class DualCD(ColumnSolver):
             state[MULTIPLIER][:] = w[-1, 0], 0.0, 1.0
 
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
-        """The other run's a, scaled in each problem and class by the ratio of C (Chu et al., KDD 2015), then into each
-        row's own bounds; where the conjugates are quadratic, times the factor f that is best for the problem's dual,
-        D(f a) = -sum conjugate(f a_i) - f^2/2 ||w(a)||^2."""
+        """The other run's a, scaled in each problem and class by the ratio of C (Chu et al., KDD 2015), into each row's
+        bounds; where the conjugates are quadratic, times the factor f that is best for the problem's dual, D(f a) =
+        -sum conjugate(f a_i) - f^2/2 ||w(a)||^2."""
         if self.prior.size:
             raise InputError(f"{option('start_from')}: not together with {option('prior')}; leave one of them out")
         alpha, w, cost = state["alpha"], self.columns(state, "w"), self.problem.cost
@@ -181,9 +171,8 @@ class DualCD(ColumnSolver):
         if saved.cost is None or not same or np.size(saved.cost) != cost.size:
             of = "" if self.n_vectors == 1 else f" of {self.n_vectors} classes"
             more = "" if self.n_vectors == 1 else f" on the same rows, with the same {option('multiclass')}"
-            raise InputError(
-                f"{saved.name}: holds no dual variables{of}; dual-cd starts from a model or checkpoint of dual-cd{more}"
-            )
+            starts = f"dual-cd starts from a model or checkpoint of dual-cd{more}"
+            raise InputError(f"{saved.name}: holds no dual variables{of}; {starts}")
         saved.load(self.name, "alpha", alpha)
         ratio = cost / np.reshape(saved.cost, cost.shape)
         # what is new in the rows is not the old ones: these need not all be seen before they may rest
@@ -234,29 +223,26 @@ class DualCD(ColumnSolver):
             add_rows(block.entries, coefficients, problem.bias, w)
         return conjugates, largest
 
-    # -- visits ------------------------------------------------------------------------------------------------
-
     def lanes(self, block: Block, state: State, visit: Visit) -> list[Lane]:
         """Those in which there are live problems."""
         codes, reals, _, _ = self.problem.rows(block)
-        rows, live, n = block._replace(y=codes), self.live(state), block.n_samples
-        several, k = self.n_lanes > 1, self.n_vectors
+        rows, live, n, several = block._replace(y=codes), self.live(state), block.n_samples, self.n_lanes > 1
         w, alpha, rest = (self.columns(state, name) for name in ("w", "alpha", "rest"))
-        pauses, share, each = NO_PAUSES, NO_SHARES, (self.n_lanes, n) if several else (n,)
-        active, orders = np.ones(each, np.uint8), np.empty(each if several else 0, np.int32)
+        lane_of = live // LINE if several else np.zeros_like(live)
+        active = np.ones((self.n_lanes, n), np.uint8)
+        shares = np.full((self.n_lanes, n if self.with_set else 0), AT_REST)  # of the rows that are not visited
+        orders = np.empty((self.n_lanes, n), np.int32) if several else [None]
+        pauses = NO_PAUSES
         if self.with_set:
             pauses = self.columns(state, "pauses")
-            share = visit.arrays[SHARE] = np.full(n, AT_REST)  # of the rows that are not visited
-            if several:
-                share = visit.arrays[SHARES] = np.full(each, AT_REST)
+            visit.arrays |= {SHARES: shares, SHARE: np.full(n, AT_REST) if several else shares[0]}
         lanes = []
-        for g in np.unique(live // LINE).tolist() if several else range(min(1, len(live))):
-            mine = live[live // LINE == g] if several else live
+        for g in np.unique(lane_of).tolist():
             arrays = PassArrays(
-                w, alpha, active[g] if several else active, rest, state["conjugates"], np.zeros(k),
-                self.history(state)[ADDITIONS], state["scale"], pauses, share[g] if several and len(share) else share,
+                w, alpha, active[g], rest, state["conjugates"], np.zeros(self.n_vectors),
+                self.history(state)[ADDITIONS], state["scale"], pauses, shares[g],
             )  # fmt: skip
-            lanes.append(Lane(rows, reals, mine, arrays, orders[g] if several else None))
+            lanes.append(Lane(rows, reals, live[lane_of == g], arrays, orders[g]))
         return lanes
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
@@ -266,26 +252,22 @@ class DualCD(ColumnSolver):
         lanes, sums = visit.memo, state["sums"]
         done = self.threads.map(lambda lane: self._lane_pass(block, visit, lane, order, int(sums[OUTERS])), lanes)
         if self.with_set and self.n_lanes > 1:
-            add_up_shares(order, visit.arrays[SHARES], visit.arrays[SHARE])
+            kernels.add_up_shares(order, visit.arrays[SHARES], visit.arrays[SHARE])
         for lane, (_, resting) in zip(lanes, done, strict=True):
             if not self.with_set:
                 sums[RESTING + int(sums[OUTERS]) % (REST_VISITS + 1)] += resting
             elif not visit.of_the_set and not visit.passes:
                 state["seen"] += lane.arrays.seen
         results, n = [result for result, _ in done], max(1, len(done))
-        if n == len(results) == 1:
-            return results[0]
         return PassResult(
             sum(r.rows_visited for r in results) // n, sum(r.nnz_visited for r in results) // n,
             sum(r.loss_sum for r in results), all(r.finished for r in results),
             gain=sum(r.gain for r in results), seen=sum(r.seen for r in results),
         )  # fmt: skip
 
-    def _lane_pass(
-        self, block: Block, visit: Visit, lane: Lane, order: np.ndarray, outers: int
-    ) -> tuple[PassResult, float]:
+    def _lane_pass(self, block: Block, visit: Visit, lane: Lane, order: np.ndarray, outers: int) -> tuple:
         """Visit the active rows in ``order``; rows that stay at a bound are dropped from the visit's later passes.
-        Returns what was done, and the loss of the rows put to rest; lane.arrays.seen (k,): the gaps seen."""
+        Returns what was done, and the loss of the rows put to rest."""
         if lane.order is not None:
             mine = lane.order[: len(order)]
             mine[:] = order
@@ -294,14 +276,14 @@ class DualCD(ColumnSolver):
         first, reading = visit.passes == 0, not visit.of_the_set
         if first:
             columns = lane.live if arrays.rest.shape[1] > 1 else None
-            n_active = leave_resting(order, arrays.rest, columns, arrays.active, reading)
+            n_active = kernels.leave_resting(order, arrays.rest, columns, arrays.active, reading)
             lane.dropped += len(order) - n_active
             order = order[:n_active]
         elif lane.dropped > 0:
             order = order[arrays.active.view(bool)[order]]
         # of several passes over a block the first one tells what the other blocks have left of the gap
         shares_before = arrays.share.copy() if reading and not first else None
-        longest = LONGEST_REST if self.with_set else REST_VISITS
+        longest = kernels.LONGEST_REST if self.with_set else REST_VISITS
         beyond = NEAR * self.problem.unit if reading and outers >= REST_VISITS else np.inf
         limits = Limits(lane.above, lane.below, beyond, longest, reading, first and reading)
         arrays.seen[:] = 0.0
@@ -323,17 +305,16 @@ class DualCD(ColumnSolver):
         return result, resting
 
     def visit_rows(self, block: Block, order: np.ndarray, limits: Limits, lane: Lane, begun: bool) -> tuple:
-        """Make the kernel's pass over the rows of ``order`` for a lane; returns what it does.  begun: an outer
-        iteration has been made; at a = 0 all rows move."""
+        """The kernel's pass over a lane's rows; begun: an outer iteration has been made, as at a = 0 all rows move."""
         rows, reals, objective = lane.rows, lane.reals, self.problem.objective
         if self.n_vectors > 1:
-            return lane_pass(rows, reals, order, objective, limits, lane.live, lane.arrays)
+            return kernels.lane_pass(rows, reals, order, objective, limits, lane.live, lane.arrays)
         if not limits.reading or not self.with_set:
-            return one_problem_pass(rows, reals, order, objective, limits, lane.arrays, NONE_MOVING)
+            return kernels.one_problem_pass(rows, reals, order, objective, limits, lane.arrays, NONE_MOVING)
 
         def step(order: np.ndarray, limits: Limits, arrays: PassArrays, moving: np.ndarray) -> tuple:
             apart = arrays._replace(seen=np.zeros(1))  # threads share the other arrays
-            return one_problem_pass(rows, reals, order, objective, limits, apart, moving)
+            return kernels.one_problem_pass(rows, reals, order, objective, limits, apart, moving)
 
         piece = max(1, self.threads.piece * block.n_samples // max(1, block.n_nonzeros))
         result = screened_pass(step, self.threads, order, piece, (limits, lane.arrays, begun))
@@ -341,12 +322,10 @@ class DualCD(ColumnSolver):
         return result
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
-        shares_of_gap(
+        kernels.shares_of_gap(
             scores, *self.problem.rows(block), self.problem.columns(self.live(state)), self.columns(state, "alpha"),
             state["scale"], self.columns(state, "rest"), self.columns(state, "pauses"), out,
         )  # fmt: skip
-
-    # -- outer iterations --------------------------------------------------------------------------------------
 
     def begin_outer(self, state: State) -> None:
         """A free bias: the multiplier c moves by a multiple of u = B sum a_i direction_i, and the constant feature's
@@ -447,23 +426,54 @@ def settings_of(values: Mapping) -> Settings:
     return problem_settings(values) + (MULTICLASS,)
 
 
+class CrammerSingerCD(DualCD):
+    """Keerthi et al., KDD 2008: a row's k dual variables move at once, the k vectors have one certificate and a row one
+    rest.  state["conjugates"]: the sums of a_ik over the rows of other classes than k; ["seen"][0]: the gap seen."""
+
+    problem: CrammerSinger
+
+    def stated(self, task: Task) -> CrammerSinger:
+        return crammer_singer(self.settings, task.bias, task.source)
+
+    def declare(self, lanes: int, rests: int) -> None:
+        super().declare(1, 1)
+
+    def live(self, state: State) -> np.ndarray:
+        return np.arange(self.n_vectors, dtype=np.int32)
+
+    def problem_at(self, state: State) -> CrammerSinger:
+        return self.problem
+
+    def scale_dual(self, state: State, conjugates: np.ndarray, largest: np.ndarray) -> None:
+        state["conjugates"][:] = conjugates[:, 0]
+
+    def visit_rows(self, block: Block, order: np.ndarray, limits: Limits, lane: Lane, begun: bool) -> tuple:
+        return crammer_singer_pass(lane.rows, order, self.bias, self.problem.costs, limits, lane.arrays)
+
+    def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
+        alpha, rest, pauses = (self.columns(state, name) for name in ("alpha", "rest", "pauses"))
+        crammer_singer_shares(scores, block.y, block.weights, alpha, self.problem.costs, rest, pauses, out)
+
+    def certified(self, state: State, certificate: Certificate) -> float | None:
+        return certificate.rel_gap
+
+    def estimates(self, state: State, loss_sum: float, seen: float | None = None) -> tuple[float, float, float]:
+        if seen is None:
+            return super().estimates(state, loss_sum)
+        dual = float(self.duals(state)[1].sum())
+        primal = dual + seen
+        return primal, dual, seen / abs(primal) if primal else 0.0
+
+
 def make(task: Task) -> Solver:
     """Each class against the rest, or all classes together."""
     settings = settings_of(task.settings).resolve(task.settings, DualCD.name)
-    if learns_together(settings["multiclass"]) and has_classes(settings, task.source):
-        from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD  # loads kernels that others do not need
-
-        return CrammerSingerCD(task)
-    return DualCD(task)
+    together = learns_together(settings["multiclass"]) and has_classes(settings, task.source)
+    return (CrammerSingerCD if together else DualCD)(task)
 
 
 METHOD = Method(
-    "dual-cd",
-    "dual coordinate descent in blocks, to a certified duality gap",
-    WITH_CLASSES,
-    DualCD.capabilities,
-    make,
-    ("loss",),
-    settings_of,
-)
+    "dual-cd", "dual coordinate descent in blocks, to a certified duality gap", WITH_CLASSES, DualCD.capabilities, make,
+    ("loss",), settings_of,
+)  # fmt: skip
 AUTO = replace(METHOD, name="auto", summary="newton for smooth losses of rows with few, dense features; else dual-cd")

@@ -4,8 +4,8 @@ k problems over the same rows, each of them
     max_a  D(a) = -sum_i conjugate(a_i, y_i, c_i) - 1/2 ||w0 + sum_i a_i direction(y_i) x_i||^2 + constant
 
 one a_i at a time, with w = w0 + sum_i a_i direction(y_i) x_i maintained; a row is read once for all of them.  Weights
-lie side by side, as columns.py has it; alpha (n, k).  On which side, -1 or +1, of a problem a row lies, 0 where it is no
-part of it, and its target and cost: ``Objective``.  The type of a loss decides what is compiled (loss_functions.py).
+lie side by side, as columns.py has it; alpha (n, k).  A row's side of a problem, its target and cost: ``Objective``.
+The type of a loss decides what is compiled (loss_functions.py).
 """
 
 from typing import NamedTuple
@@ -47,45 +47,33 @@ LONGEST_REST = NEVER - 2
 
 
 class Limits(NamedTuple):
-    """The limits beyond which a pass leaves rows out.
+    """The limits beyond which a pass leaves rows out."""
 
-    above > 0 and below < 0: the extremes of the last pass's projected gradients, beyond which a row at its bound is
-    dropped from the visit (+-inf: none is); rest_beyond > 0: a row at a bound whose gradient lies farther than this
-    beyond it is left out of its next ``rest_visits`` readings (+inf: none); reading: the rows are those of a block, not
-    of a working set; first: in the first pass of such a visit.
-    """
-
-    above: float = np.inf
-    below: float = -np.inf
-    rest_beyond: float = np.inf
-    rest_visits: int = 0
-    reading: bool = False
-    first: bool = True
+    above: float = np.inf  # > 0: the largest projected gradient of the last pass; a row at its bound beyond it, or
+    below: float = -np.inf  # < 0: beyond the smallest one, is dropped from the visit
+    rest_beyond: float = np.inf  # > 0: a row at a bound whose gradient lies farther than this beyond it is left out of
+    rest_visits: int = 0  # so many of its next readings
+    reading: bool = False  # the rows are those of a block, not of a working set
+    first: bool = True  # in the first pass of such a visit
 
 
 class PassArrays(NamedTuple):
-    """The arrays that a pass updates: w (d + 1, width), alpha (n, k) float64, active (n,) and rest (n, k) uint8;
-    conjugates (k,) gain the changes of each problem's sum_i conjugate_i, seen (k,) its shares of the gap, additions (k,)
-    how many steps were added to its w.
+    """The arrays that a pass updates; the last two are of length 0 without a working set.
 
     rest[i, c]: 0, row i is visited for problem c; 1, not in passes over a working set, where it has no share, nor again
     in this visit; 1 + r: nor in the next r readings; NEVER: it is no part of the problem.
-
-    With a working set (both of length 0 without one): pauses (n, k) uint8, how long each row's last rest was, the next
-    one is longer (``next_rest``), at most ``rest_visits``; share (n,) float64, each visited row's shares of
-    the gaps as ``share_of_gap`` has them, before its own step, times scale (k,), added up.
     """
 
-    w: np.ndarray
-    alpha: np.ndarray
-    active: np.ndarray
-    rest: np.ndarray
-    conjugates: np.ndarray
-    seen: np.ndarray
-    additions: np.ndarray
-    scale: np.ndarray
-    pauses: np.ndarray
-    share: np.ndarray
+    w: np.ndarray  # (d + 1, width)
+    alpha: np.ndarray  # (n, k)
+    active: np.ndarray  # (n,) uint8
+    rest: np.ndarray  # (n, k) uint8
+    conjugates: np.ndarray  # (k,) gain the changes of each problem's sum_i conjugate_i,
+    seen: np.ndarray  # its shares of the gap,
+    additions: np.ndarray  # and how many steps were added to its w
+    scale: np.ndarray  # (k,): of shares
+    pauses: np.ndarray  # (n, k) uint8: how long each row's last rest was; the next one is longer (``next_rest``)
+    share: np.ndarray  # (n,): each visited row's scaled shares of the gaps (``share_of_gap``) before its step, added up
 
 
 @inlined
@@ -126,11 +114,12 @@ def leave_resting(order, rest, live, active, reading):
 @kernel
 def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
     """One inner pass over the rows in ``order``, for the only problem; or, with room in ``moving``, the same without a
-    step, at one w.  A loop beside ``lane_pass``, whose arrays of scores and steps lie on the way from a row to the next.
+    step, at one w.  A loop beside ``lane_pass``, whose arrays of scores and steps lie on the way from a row to the
+    next.
 
-    rows: a ``Block``, whose y are codes; reals (n,) float64: the rows' targets where they are real numbers, else None; order
-    (m,) int32, the rows to visit, all active; objective: ``Objective``; limits: ``Limits``; arrays: ``PassArrays``;
-    moving (m,) int32, filled with the rows that a step would move, in their order, or (0,).
+    rows: a ``Block``, whose y are codes; reals (n,) float64: the rows' targets where they are real numbers, else None;
+    order (m,) int32, the rows to visit, all active; objective: ``Objective``; limits: ``Limits``; arrays:
+    ``PassArrays``; moving (m,) int32, filled with the rows that a step would move, in their order, or (0,).
 
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
     of it that belongs to rows put to rest, increase of D, sum of the shares, rows that move).
@@ -212,8 +201,8 @@ def one_problem_pass(rows, reals, order, objective, limits, arrays, moving):
 
 @kernel
 def lane_pass(rows, reals, order, objective, limits, live, arrays):
-    """``one_problem_pass`` for the live problems of a lane, live (t,) int32; a row is dropped from the visit where every
-    one of them would do that."""
+    """``one_problem_pass`` for the live problems of a lane, live (t,) int32; a row is dropped from the visit where
+    every one of them would do that."""
     entries, codes, weights, sq_norms = rows.entries, rows.y, rows.weights, rows.sq_norms
     bias, costs, sides, loss = objective
     shrink_above, shrink_below, rest_beyond, rest_visits, reading, first = limits
@@ -321,7 +310,7 @@ def lane_pass(rows, reals, order, objective, limits, live, arrays):
 
 @kernel
 def add_up_shares(order, of_lanes, out):
-    """``out`` (n,): of the rows in ``order`` the sum of the lanes' shares, of_lanes (lanes, n), that are not below 0."""
+    """``out`` (n,): of the rows in ``order`` the sum of the lanes' shares that are not below 0; of_lanes (lanes, n)."""
     for t in range(order.shape[0]):
         i = order[t]
         out[i] = AT_REST

@@ -15,36 +15,31 @@ The rows in memory and their matrix are a cache: a row that is chosen again, or 
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Setting
-from blocksvm.kernels.kernel_machine_loops import kernel_rows, pairs, singles
+from blocksvm.kernels.kernel_machine_loops import columns_of, kernel_rows, pairs, singles
 from blocksvm.kernels.loss_functions import UNIT_ROUNDOFF
+from blocksvm.kernels.rows import Entries
 from blocksvm.problems.certificate import Certificate
-from blocksvm.problems.expansion import Expansion, Support, function_of
 from blocksvm.problems.kernel_problem import (
     KERNEL_SETTINGS,
+    Expansion,
+    Support,
     certificate_of,
+    check_kernel,
     described_kernel,
     errors_of_values,
-    kernel_problem,
+    function_of,
     known_of_kernel,
 )
+from blocksvm.problems.problem import make_problem
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
-from blocksvm.solvers.kernel_rows import Candidates, KernelRows, best_pairs
-from blocksvm.solvers.solver import (
-    Capabilities,
-    Method,
-    PassResult,
-    Solver,
-    State,
-    StateArray,
-    Task,
-    Visit,
-)
+from blocksvm.solvers.solver import Capabilities, Method, PassResult, Solver, State, StateArray, Task, Visit
 from blocksvm.sources.block import Block, joined, rows_of
 from blocksvm.sources.source import Source
 
@@ -59,13 +54,120 @@ INNER = 0.1  # of what the rows in memory violate, is left to the next time
 WITHIN = 1e-12  # of the margin: nearer to it there is rounding alone
 MOST_STEPS = 100  # a row and visit
 LEAST_ROWS = 64  # of a piece of work
+NO_ROWS = Block(Entries(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)), np.empty(0), np.empty(0),
+                np.empty(0, np.int64), 0)  # fmt: skip
+
+
+class Candidates:
+    """Copies of the rows that violate optimality most: of those whose a y may rise the ones of the largest slopes, and
+    of those where it may fall the ones of the smallest, ``most_rows`` of each as far as half of ``most_entries`` holds
+    them, in whatever order they come.  standing (3, m): as ``slopes_of`` has it."""
+
+    def __init__(self, most_rows: int, most_entries: int):
+        self.most_rows, self.most_entries = most_rows, most_entries
+        self.clear()
+
+    def clear(self) -> None:
+        self.held, self.standing = NO_ROWS, np.empty((3, 0))
+        # of either direction the first row whose entries did not fit, as (rank, row): neither it nor any row
+        # behind it can stay, whatever comes or goes before them
+        self.barriers = [(np.inf, -1), (np.inf, -1)]
+
+    def add(self, block: Block, chosen: np.ndarray, standing: np.ndarray) -> None:
+        # of these alone no others can stay
+        best = self._best(standing, block.rows[chosen], block.lengths[chosen])
+        if not len(best):
+            return
+        self.held = joined([self.held, rows_of(block, chosen[best])])
+        self.standing = np.append(self.standing, standing[:, best], axis=1)
+        if self.held.n_samples > 3 * self.most_rows or self.held.n_nonzeros > self.most_entries:
+            self.prune()
+
+    def prune(self) -> None:
+        order = self._best(self.standing, self.held.rows, self.held.lengths)
+        self.held, self.standing = rows_of(self.held, order), self.standing[:, order]
+
+    def _best(self, standing: np.ndarray, rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Positions of the rows that stay, rising."""
+        best = np.zeros(len(rows), bool)
+        for k, order in enumerate(by_violation(standing, rows)):
+            ranks = standing[0] if k else -standing[0]
+            rank, row = self.barriers[k]
+            order = order[(ranks[order] < rank) | ((ranks[order] == rank) & (rows[order] < row))][: self.most_rows]
+            fitting = max(1, int(np.searchsorted(np.cumsum(lengths[order]), self.most_entries // 2, side="right")))
+            if fitting < len(order):
+                self.barriers[k] = float(ranks[order[fitting]]), int(rows[order[fitting]])
+            best[order[:fitting]] = True
+        return np.flatnonzero(best)
+
+
+def by_violation(standing: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of rows that may rise by falling slope, and of those that may fall by rising slope; equals in order."""
+    slopes, rising, falling = standing[0], np.flatnonzero(standing[1]), np.flatnonzero(standing[2])
+    return (rising[np.lexsort((rows[rising], -slopes[rising]))], falling[np.lexsort((rows[falling], slopes[falling]))])
+
+
+def best_pairs(standing, rows, lengths, most_rows: int, most_entries: int) -> np.ndarray:
+    """Positions of the chosen rows: in turn the next one that rises and the next that falls, as long as rows and
+    entries fit. The pair that violates optimality most is always among them."""
+    rising, falling = by_violation(standing, rows)
+    n = max(len(rising), len(falling))
+    turns = np.full((n, 2), -1)
+    turns[: len(rising), 0], turns[: len(falling), 1] = rising, falling
+    in_turn = turns[turns >= 0]
+    _, first = np.unique(in_turn, return_index=True)
+    chosen = in_turn[np.sort(first)][:most_rows]
+    return chosen[: max(2, int(np.searchsorted(np.cumsum(lengths[chosen]), most_entries, side="right")))]
+
+
+class KernelRows:
+    """Rows, held, with their kernel matrix (most_rows, most_rows), of which the first rows and columns count."""
+
+    ROW_BYTES = 3 * 80  # of a row in memory or among twice as many candidates, beside its entries and the matrix
+    # copies of an entry at the same time: here, as a candidate, in columns, and while rows are exchanged
+    ENTRY_BYTES = 8 * 12
+
+    def __init__(self, n_features: int, most_rows: int, most_entries: int):
+        self.n_features, self.most_rows, self.most_entries = n_features, most_rows, most_entries
+        self.held, self.matrix = NO_ROWS, np.empty((most_rows, most_rows))
+
+    @staticmethod
+    def n_bytes(n_rows: int, n_entries: int) -> int:
+        return 8 * n_rows * n_rows + KernelRows.ROW_BYTES * n_rows + KernelRows.ENTRY_BYTES * n_entries
+
+    def columns(self, chosen: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(first, owner, held) of some of the rows (None: all), see kernels/kernel_machine_loops.py."""
+        some = self.held if chosen is None else rows_of(self.held, chosen)
+        n = some.n_nonzeros
+        columns = np.zeros(self.n_features + 2, np.int64), np.empty(n, np.int32), np.empty(n)
+        columns_of(*some.matrix, *columns)
+        return columns
+
+    def exchange(self, gone: np.ndarray, candidates: Candidates, wanted: np.ndarray) -> np.ndarray:
+        """Put some candidates into the positions of the rows that go, and behind the last one; where more go than come,
+        the last rows move into what is left.  Returns the positions whose kernel values are to be computed."""
+        n, n_new = self.held.n_samples, len(wanted)
+        gone = np.sort(gone)
+        positions = np.concatenate([gone[:n_new], np.arange(n, n + max(0, n_new - len(gone)))])
+        source = np.arange(max(n, n + n_new - len(gone)))  # what comes to each position
+        source[positions] = n + np.arange(n_new)
+        empty = gone[n_new:]
+        if len(empty):
+            stay = n - len(empty)
+            last = np.setdiff1d(np.arange(stay, n), empty)
+            moved = empty[empty < stay]
+            source[moved] = last
+            source = source[:stay]
+            self.matrix[moved] = self.matrix[last]
+            self.matrix[:, moved] = self.matrix[:, last]
+        self.held = rows_of(joined([self.held, rows_of(candidates.held, wanted)]), source)
+        return positions
 
 
 class KernelMachine(Solver):
     """scores (n,): f without b; sides (n,): y_i C_i; change (n,): what the last visit to the rows in memory added to
     a_i y_i; fresh (n,): the row's score has taken the changes in; position (n,): of a row in memory, else -1; moved: of
-    all visits the sums of sum_i |change_i| and of that times their additions, to which the rounding of scores is
-    proportional, and the number of visits."""
+    all visits the sums of sum_i |change_i|, of that times their additions, and of 1, by which scores may be rounded."""
 
     name = "kernel"
     needs_output = True
@@ -88,7 +190,9 @@ class KernelMachine(Solver):
     def __init__(self, task: Task):
         source = task.source
         self.settings = SETTINGS.resolve(task.settings, self.name, known_of_kernel(source))
-        self.problem = kernel_problem(self.settings, task.bias, task.free_bias, source)
+        problem = make_problem({**self.settings, "loss": "hinge"}, task.bias, source)
+        check_kernel(self.settings, source, problem.total_cost)
+        self.problem = replace(problem, free_bias=task.free_bias)
         self.width = source.n_features
         self.prior = np.empty(0)
         self.kernel = described_kernel(self.settings)
@@ -136,12 +240,9 @@ class KernelMachine(Solver):
         self.fill(self.in_memory.exchange(np.empty(0, np.int64), copies, order))
         self.moved = self.of_moved(state)
 
-    # -- a reading ---------------------------------------------------------------------------------------------------
-
     moved: Expansion | None = None  # what the rows that have moved add to scores
 
     def begin_outer(self, state: State) -> None:
-        """Choose rows, and maximise over them."""
         self.choose(state)
         self.candidates.clear()
         state["fresh"][:] = 0
@@ -189,15 +290,11 @@ class KernelMachine(Solver):
 
     def fill(self, new: np.ndarray) -> None:
         """The matrix's rows and columns of these positions."""
-        in_memory = self.in_memory
-        columns = in_memory.columns()
+        held, matrix, columns = self.in_memory.held, self.in_memory.matrix, self.in_memory.columns()
 
         def rows(part: slice) -> None:
-            held = in_memory.held
-            kernel_rows(
-                held.entries, held.sq_norms, new[part], columns, self.function, self.constant,
-                np.empty(held.n_samples), in_memory.matrix,
-            )  # fmt: skip
+            work = np.empty(held.n_samples)
+            kernel_rows(held.entries, held.sq_norms, new[part], columns, self.function, self.constant, work, matrix)
 
         self.share_out(len(new), rows)
 
@@ -257,8 +354,6 @@ class KernelMachine(Solver):
                 state["scores"][block.rows] = np.where(late, part["scores"], before)
                 state["fresh"][block.rows] = 1
 
-    # -- the result ----------------------------------------------------------------------------------------------------
-
     def certificate(self, state: State) -> Certificate:
         """Of the scores and dual variables at the end of a reading; no rows are needed."""
         # each visit adds up its changes, and that sum to the score
@@ -308,9 +403,6 @@ def slopes_of(part: State) -> np.ndarray:
 
 
 METHOD = Method(
-    "kernel",
-    "the support vector machine with a kernel: sequential minimal optimisation in blocks, certified",
-    SETTINGS,
-    KernelMachine.capabilities,
-    KernelMachine,
-)
+    "kernel", "the support vector machine with a kernel: sequential minimal optimisation in blocks, certified",
+    SETTINGS, KernelMachine.capabilities, KernelMachine,
+)  # fmt: skip

@@ -5,10 +5,8 @@ certifies w; then a step of -H^-1 grad P.
 
 (Mangasarian, Optim. Methods Softw. 17, 2002; Keerthi, DeCoste, JMLR 6, 2005; where the second derivative jumps, either
 of its values).  Nothing is held a row: a is a function of w.  Where features are few, so that H fits into the memory,
-some eight readings are enough whatever C is.
-
-Rows are read in the order of the source.  Gradients are added up chunk by chunk, and a Gram matrix row by row, each of
-its strips by one thread: no bit depends on the number of threads, on the memory or on the blocks.
+some eight readings are enough whatever C is.  Gradients are added up chunk by chunk, and a Gram matrix row by row, each
+of its strips by one thread: no bit depends on the number of threads, on the memory or on the blocks.
 """
 
 import math
@@ -53,25 +51,20 @@ from blocksvm.sources.source import Source, first_chunk
 NO_GAP = float(np.finfo(np.float64).max)  # the gap of a point that has not been evaluated; checkpoints hold finite ones
 SEARCH = VALUE, SLOPE, _ = range(3)  # of each problem: P at the point, its slope along the step, a power of EARLIER
 MEASURES = 4  # accuracy, root of the mean squared error, the two factors of a free bias
-# Of the curvature that has shortened steps, in the step after the next accepted point.  Only where P has curvature
-# that the point lacks is it needed, as of the squared hinge loss where a plane separates the rows: to a gap of 1e-3
-# mushrooms take 20 readings at C = 1 and 83 at C = 100, with nothing kept 109 and more than 200; a planted set 19 at
-# C = 100, for 57.
+# Of the curvature that has shortened steps, in the step after the next accepted point.  It is needed where P has
+# curvature that the point lacks, as of the squared hinge loss where a plane separates the rows: to a gap of 1e-3
+# mushrooms take 20 readings at C = 1 and 83 at C = 100, with nothing kept 109 and more than 200.
 EARLIER = 0.25
 DECREASE = 1e-4  # c_1 of the Armijo condition (Nocedal, Wright, Numerical Optimization, 2nd ed., sec. 3.1)
 IN_A_PANEL = 32  # products that a panel takes in the time of one by itself: 16 within the caches, 60 beyond
 
 
 class Newton(ColumnSolver):
-    """Newton's method with the Armijo condition, of one problem, or of one for each class.
-
-    Of several problems as many as there is memory for are worked on at once, the first that are not at their end: the
-    ``slots``.  State, of k vectors side by side: trial, the point that this reading evaluates; gradient, w(a) - w0 as
-    rows are added, then that of P there; point, before: the last one that was accepted, and its gradient; hessian
-    (slots p, p): the rows' sum at the trial, p features with the constant one, in whole lines; curvature: H of the
-    quadratic model at the point; search: ``SEARCH`` (k, 3); sums: what ``CertificateSums`` adds up; figures (k, 4):
-    primal, dual, relative gap and its rounding of the points evaluated last.  w, certified (k, 4), measures:
-    of the point with the smallest gap so far, of several problems with the smallest of their largest gaps."""
+    """Newton's method with the Armijo condition, of one problem, or of one for each class, of which as many as there is
+    memory for are worked on at once, the first that are not at their end: the ``slots``.  State, beside the arrays
+    below: hessian (slots p, p): the rows' sum at the trial, p features with the constant one, in whole lines;
+    curvature: H of the quadratic model at the point.  w, certified (k, 4), measures: of the point with the smallest gap
+    so far, of several problems with the smallest of their largest gaps."""
 
     name = "newton"
     packed = True
@@ -95,21 +88,20 @@ class Newton(ColumnSolver):
         self.additions = len(source.chunks) + int(source.chunks.n_rows.max())
         self.state_arrays: tuple[StateArray, ...] = (
             StateArray("w", "feature", columns=width, in_model=False, in_visits=False),
-            StateArray("trial", "feature", columns=width, in_model=False),
-            StateArray("gradient", "feature", columns=width, in_model=False),
-            StateArray("point", "feature", columns=width, in_model=False, in_visits=False),
-            StateArray("before", "feature", columns=width, in_model=False, in_visits=False),
+            StateArray("trial", "feature", columns=width, in_model=False),  # the point that this reading evaluates
+            StateArray("gradient", "feature", columns=width, in_model=False),  # w(a) - w0, then that of P at the trial
+            StateArray("point", "feature", columns=width, in_model=False, in_visits=False),  # the last one accepted,
+            StateArray("before", "feature", columns=width, in_model=False, in_visits=False),  # and its gradient
             StateArray("search", "scalar", k * len(SEARCH), in_model=False, in_visits=False),
             StateArray("sums", "scalar", len(numbers_of(self.problem.sums(side_by_side(k, 1)))), in_model=False),
-            StateArray("figures", "scalar", k * len(CERTIFIED), in_model=False),
+            StateArray("figures", "scalar", k * len(CERTIFIED), in_model=False),  # of the points evaluated last
             StateArray("certified", "scalar", k * len(CERTIFIED), in_model=False, in_visits=False),
             StateArray("measures", "scalar", MEASURES, in_model=False, in_visits=False),
         )
         self.hot = hot_features(first_chunk(source), self.order)
 
     def plan_memory(self, budget: Budget, source: Source, saved: Mapping | None = None) -> None:
-        """The Hessians, as many as half of what is left holds, or as the run that is resumed had; panels; and what
-        chunks under way take."""
+        """Hessians, as many as half of what is left holds, or as a resumed run had; panels; chunks under way."""
         super().plan_memory(budget, source)
         k, square = self.n_vectors, self.order**2
         slots = max(1, min(k, budget.left // (32 * square)))
@@ -140,7 +132,6 @@ class Newton(ColumnSolver):
         return np.flatnonzero(~at_their_end(self.by_problem(state, "figures"), self.tol)).astype(np.int32)
 
     def started(self, state: State) -> bool:
-        """A point has been evaluated."""
         return bool(self.by_problem(state, "figures")[:, REL_GAP].max() < NO_GAP)
 
     def evaluated(self, state: State) -> np.ndarray:
@@ -149,19 +140,16 @@ class Newton(ColumnSolver):
         return self.live(state)[: self.slots if self.started(state) else None]
 
     def problem_at(self, state: State) -> Problem:
-        return (
-            self.problem if self.n_vectors == 1 else replace(self.problem, certified=self.by_problem(state, "figures"))
-        )
+        several = self.n_vectors > 1
+        return replace(self.problem, certified=self.by_problem(state, "figures")) if several else self.problem
 
     def start(self, state: State) -> None:
-        """At w = 0, or the prior model's weights."""
         for name in ("figures", "certified"):
             self.by_problem(state, name)[:, REL_GAP] = NO_GAP
         self.by_problem(state, "search")[:, VALUE] = NO_GAP
         self.begin_at_prior(self.columns(state, "trial"))
 
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
-        """At the other run's w."""
         trial = state["trial"]
         for space, name in ((self.name, "w"), ("dual-cd", "w"), ("", "weights")):
             n_entries = saved.lengths.get(space, {}).get(name)
@@ -172,9 +160,9 @@ class Newton(ColumnSolver):
         # class after class: where features have been added since, a class's numbers lie elsewhere
         apart = self.n_vectors > 1 and not space and (saved.meta is None or saved.meta.fingerprint != self.fingerprint)
         if not fits or apart:
+            starts = f"{self.name} starts from a model of the same features and labels"
             raise InputError(
-                f"{saved.name}: holds no weights of {self.n_vectors:,} vectors of these features; {self.name} starts "
-                "from a model of the same features and labels"
+                f"{saved.name}: holds no weights of {self.n_vectors:,} vectors of these features; {starts}"
             )
         if space:
             saved.load(space, name, trial)
@@ -183,15 +171,12 @@ class Newton(ColumnSolver):
             saved.load(space, name, weights)
             vectors[:] = weights
 
-    # -- a reading -----------------------------------------------------------------------------------------------------
-
     def begin_outer(self, state: State) -> None:
         for name in ("gradient", "sums", "hessian"):
             state[name][:] = 0
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
-        """Add the block's chunks, some at once: their sums by a thread each, while others add the Gram matrices of
-        those before them."""
+        """Add the block's chunks, some at once, while other threads add the Gram matrices of those before them."""
         live = self.evaluated(state)
         first = self.first_rows - (block.rows[0] if block.n_samples else 0)
         bounds = [0, *first[(first > 0) & (first < block.n_samples)].tolist(), block.n_samples]
@@ -267,15 +252,12 @@ class Newton(ColumnSolver):
             state["measures"][:] = [0.0 if one is None else one for one in measures]
 
     def move(self, state: State, c: int, slot: int) -> None:
-        """Accept the trial of problem c, or not, and take a step from the last point that was accepted.
-
-        Where P is larger at the trial, there is curvature there that the point has not: both are added, and raised
-        until the quadratic model is no lower there than P is."""
+        """Accept the trial of problem c, or not, and take a step from the last point that was accepted.  Where P is
+        larger at the trial, there is curvature there that the point has not: both are added, and raised until the
+        quadratic model is no lower there than P is."""
         gradient, search = self.columns(state, "gradient")[:, c], self.by_problem(state, "search")[c]
         trial, point, before = (self.columns(state, name)[:, c] for name in ("trial", "point", "before"))
-        hessian, curvature = (
-            state[name].reshape(self.slots, self.order, -1)[slot] for name in ("hessian", "curvature")
-        )
+        hessian, curvature = (state[of].reshape(self.slots, self.order, -1)[slot] for of in ("hessian", "curvature"))
         primal, _, _, rounding = self.by_problem(state, "figures")[c].tolist()
         value, slope, kept = search.tolist()
         columns = np.append(np.arange(self.n_columns), len(trial) - 1)
@@ -297,8 +279,6 @@ class Newton(ColumnSolver):
         trial[:] = point
         trial[columns] += moved
         search[:] = value, float(before[columns] @ moved), kept
-
-    # -- the result ----------------------------------------------------------------------------------------------------
 
     def settle(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         """A run that was broken off in its first reading has no point that is certified: evaluate it."""
@@ -343,11 +323,9 @@ def regularise(hessian: np.ndarray, constant: int, of_constant: bool) -> None:
 
 
 def newton_step(hessian: np.ndarray, gradient: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """-H^-1 gradient (d,); hessian (p, p): H on its diagonal and right of it; factor (p, p): working space.
-
-    H is scaled to a diagonal of 1, at which Cholesky's method does not mind the features' sizes (Higham, Accuracy and
-    Stability, 2002, sec. 10.1.1); where features are so nearly collinear that rounding lets it fail, the diagonal is
-    raised by as little as lets it succeed."""
+    """-H^-1 gradient (d,); hessian (p, p): H on its diagonal and right of it; factor (p, p): working space.  H has its
+    diagonal scaled to 1, at which Cholesky's method does not mind the features' sizes (Higham, Accuracy and Stability,
+    2002, sec. 10.1.1), and which is raised as little as lets it succeed where features are nearly collinear."""
     p, d, raised = len(hessian), len(gradient), 0.0
     scale = 1.0 / np.sqrt(np.einsum("ii->i", hessian))
     while not factorise(hessian, scale, raised, p, factor.reshape(-1)):
@@ -375,11 +353,6 @@ def take_numbers(sums: CertificateSums, numbers: np.ndarray) -> None:
 
 
 METHOD = Method(
-    "newton",
-    "Newton's method for smooth losses and few features, to a certified duality gap in some eight readings",
-    PROBLEM_SETTINGS,
-    Newton.capabilities,
-    Newton,
-    ("loss",),
-    problem_settings,
-)
+    "newton", "Newton's method for smooth losses and few features, to a certified duality gap in some eight readings",
+    PROBLEM_SETTINGS, Newton.capabilities, Newton, ("loss",), problem_settings,
+)  # fmt: skip

@@ -1,12 +1,12 @@
-"""Sums over rows for Newton's method: dual variables and curvatures at a point, and the Gram matrix sum_i h_i x_i x_i^T.
+"""Sums over rows for Newton's method: dual variables and curvatures at a point, the Gram matrix sum_i h_i x_i x_i^T.
 
 A Gram matrix (p, p) has the features' numbers as rows and columns, p a multiple of 8, and is cut into tiles of 8 x 8; a
 strip is a row of tiles.  The tiles on the diagonal and right of it are added to, row after row of the data, so that
 neither the panels nor who adds which strip change a bit.
 
-Features below ``hot`` are written to a panel, a dense copy of up to ``PANEL`` rows times sqrt(h_i), whose tiles are kept
-in registers while they are added to.  Where one of two features is not, their product is added where it belongs, one by
-one: that takes a multiple of the time of a product in a panel, but takes none for what is 0.
+Features below ``hot`` are written to a panel, a dense copy of up to ``PANEL`` rows times sqrt(h_i), whose tiles are
+kept in registers while they are added to.  Where one of two features is not, their product is added where it belongs,
+one by one: that takes a multiple of the time of a product in a panel, but takes none for what is 0.
 """
 
 import numpy as np
@@ -97,8 +97,8 @@ def add_panel(panel, n, strips, p, start, step, gram):
 
 @kernel
 def add_gram(entries, curvatures, d, bias, hot, panel, start, step, p, gram):
-    """``gram`` (p * p,) gains sum_i curvatures[i] x_i x_i^T in every ``step``-th strip from ``start`` on; feature d is the
-    constant one.
+    """``gram`` (p * p,) gains sum_i curvatures[i] x_i x_i^T in every ``step``-th strip from ``start`` on; feature d is
+    the constant one.
 
     curvatures (n,): rows of 0 are passed over; hot: a multiple of 8, p or at most d; panel (hot * PANEL,): zeros."""
     strips = hot // LINE
@@ -140,7 +140,7 @@ def add_gram(entries, curvatures, d, bias, hot, panel, start, step, p, gram):
 
 @kernel
 def half_curvature(gram, direction):
-    """1/2 <direction, gram direction> by the numbers on the diagonal and right of it; gram (p, p), direction (d <= p,)."""
+    """1/2 <direction, gram direction> by the diagonal and what is right of it; gram (p, p), direction (d <= p,)."""
     total = 0.0
     for i in range(direction.shape[0]):
         along = 0.5 * gram[i, i] * direction[i]
@@ -152,9 +152,9 @@ def half_curvature(gram, direction):
 
 @kernel
 def factorise(gram, scale, raised, p, factor):
-    """``factor`` (p * p,) becomes U with U^T U = S gram S, of the diagonal S = ``scale`` that makes that of the product 1,
-    to which ``raised`` is added (Cholesky; Golub, Van Loan, Matrix Computations, 4th ed., sec. 4.2.6); gram (p, p) on the
-    diagonal and right of it.  Returns False where a pivot is not above 0.
+    """``factor`` (p * p,) becomes U with U^T U = S gram S, of the diagonal S = ``scale`` that makes that of the product
+    1, to which ``raised`` is added (Cholesky; Golub, Van Loan, Matrix Computations, 4th ed., sec. 4.2.6); gram (p, p)
+    on the diagonal and right of it.  Returns False where a pivot is not above 0.
 
     Rows are worked off by panels: those of a panel one by one, then all below them tile by tile."""
     for i in range(p):

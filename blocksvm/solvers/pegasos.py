@@ -1,5 +1,4 @@
-"""Pegasos as a block solver: steps over sub-batches of the block's rows, and the average of the later iterates or the
-last one."""
+"""Pegasos as a block solver: steps over sub-batches of a block's rows; the average of later iterates, or the last."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -40,10 +39,9 @@ class Pegasos(Solver):
 
     The result is the suffix average (Rakhlin, Shamir, Sridharan, ICML 2012): of the iterates since the last renewal and
     of those between it and the one before, which of a long run are between its last fifth and its last third.  The
-    steps 1 / (lambda t) of the first epochs are far too long (on a9a they lead to 40 times ||w*||), so that a longer
-    average is dominated by what it should forget: there the last half to three quarters end 1.2 % above the optimum
-    after 50 epochs and 0.41 % after 100, the last fifth to third 0.74 % and 0.24 %.  With ``iterate`` last it is the
-    last iterate, as in that Fig. 2.
+    steps 1 / (lambda t) of the first epochs are far too long (on a9a they lead to 40 times ||w*||): there the last half
+    to three quarters end 1.2 % above the optimum after 50 epochs and 0.41 % after 100, the last fifth to third 0.74 %
+    and 0.24 %.
     """
 
     name = "pegasos"
@@ -69,13 +67,10 @@ class Pegasos(Solver):
         self.radius = math.inf if self.dual else radius_of(problem)
         self.objective = problem.objective._replace(costs=problem.cost * (problem.n_samples / problem.total_cost))
         self.state_arrays: tuple[StateArray, ...] = (
-            StateArray("v", "feature", in_model=False),
-            StateArray("lagged", "feature", in_model=False),
-            StateArray("earlier", "feature", in_model=False),
-            StateArray("scalars", "scalar", 6),
-        )
+            *(StateArray(name, "feature", in_model=False) for name in OF_WEIGHTS), StateArray("scalars", "scalar", 6)
+        )  # fmt: skip
         if self.dual:
-            more = (StateArray(name, "row", in_model=False) for name in ("b", "b_lagged", "b_earlier"))
+            more = (StateArray(name, "row", in_model=False) for name in OF_ROWS)
             # filled: the step at which alpha was made
             self.state_arrays += (StateArray("alpha", "row"), StateArray("filled", "scalar", 1, in_model=False), *more)
 
@@ -105,7 +100,7 @@ class Pegasos(Solver):
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         """Steps over the sub-batches of the block, consecutive in ``order``."""
         scalars = state["scalars"]
-        loss, nnz, _ = pegasos_pass(
+        loss, nnz = pegasos_pass(
             block, self.problem.reals(block), order, self.batch, self.objective,
             self.problem.loss.curvature, self.lam, self.radius, state["v"], state["lagged"], state.get("b", NOTHING),
             state.get("b_lagged", NOTHING), scalars[:5],
@@ -137,13 +132,11 @@ class Pegasos(Solver):
         return out
 
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
-        """The suffix average, or the last iterate."""
         assert out is not None
         return self.result(state, OF_WEIGHTS, out)
 
     def dual_variables(self, state: State) -> np.ndarray | None:
-        """The suffix average of the rows' dual steps, or the last ones.  They may lie beyond a row's bounds, if some
-        rows were visited more often than others; a certificate clips it."""
+        """They may lie beyond a row's bounds, if rows are visited more often than others; a certificate clips them."""
         if not self.dual:
             return None
         step = state["scalars"][T]
@@ -153,12 +146,11 @@ class Pegasos(Solver):
         return state["alpha"]
 
     def estimates(self, state: State, loss_sum: float, seen: float | None = None) -> tuple[float, None, None]:
-        """(estimate of P, None, None): from the norm of the last iterate, and each row's loss at its visit."""
+        """By the norm of the last iterate, and each row's loss at its visit."""
         return 0.5 * state["scalars"][SCALE] ** 2 * sum_of_squares(state["v"]) + loss_sum, None, None
 
 
 def settings_of(values: Mapping) -> Settings:
-    """The settings of the problem, of the loss in ``values``, and of Pegasos."""
     return problem_settings(values) + PEGASOS_SETTINGS
 
 
@@ -181,11 +173,6 @@ def is_renewal(outer: int) -> bool:
 
 
 METHOD = Method(
-    "pegasos",
-    "primal subgradient steps on sub-batches; the average of the later iterates",
-    PROBLEM_SETTINGS + PEGASOS_SETTINGS,
-    Pegasos.capabilities,
-    Pegasos,
-    ("loss",),
-    settings_of,
-)
+    "pegasos", "primal subgradient steps on sub-batches; the average of the later iterates",
+    PROBLEM_SETTINGS + PEGASOS_SETTINGS, Pegasos.capabilities, Pegasos, ("loss",), settings_of,
+)  # fmt: skip

@@ -3,8 +3,8 @@
     min_w  lambda/2 ||w||^2 + (1/l) sum_i value(<w, x_i>, y_i, r_i),     r_i = l C_i / sum C
 
 for any loss of losses/loss.py, by its derivative.  w is kept as scale * v, so that shrinking it is one multiplication,
-and ||v||^2 is maintained.  Without projection w = sum_i a_i direction_i x_i for the mean a_i of what the row's own steps
-have added, which lies where the loss's dual variables may: a = scale * b.
+and ||v||^2 is maintained.  Without projection w = sum_i a_i direction_i x_i for the mean a_i of what the row's own
+steps have added, which lies where the loss's dual variables may: a = scale * b.
 """
 
 import numpy as np
@@ -43,15 +43,15 @@ SMALLEST_SCALE = 1.0e-9
 def pegasos_pass(rows, reals, order, batch, objective, curvature, lam, radius, v, lagged, b, b_lagged, scalars):
     """One inner pass over ``order`` in sub-batches of ``batch`` rows (the last may be smaller).
 
-    rows, reals, objective: as ``one_problem_pass`` has them, with l C / sum C for the costs, times weights (n,)
-    float64 (None: 1) it is r_i; curvature: times r_i the loss's second derivative where its first has no bound, else 0: a row's step is
-    then no longer than 1 / (curvature r_i ||x_i||^2), beyond which it would overshoot; v (d + 1,): w / scale; lagged
-    (d + 1,): sum over the steps of the suffix of (sum of the scales before the step) * (change of v), less the iterates
-    before v was last rescaled; b, b_lagged (n,): the same of a / scale, or (0,) where no dual variables are kept.
-    scalars (5,) float64: scale, ||v||^2, t (the next
-    step, from 1), sum of the scales in the suffix since then, steps in the suffix.
+    rows, reals, objective: as ``one_problem_pass`` has them, with l C / sum C for the costs, times weights (n,) float64
+    (None: 1) it is r_i; curvature: times r_i the loss's second derivative where its first has no bound, else 0: a row's
+    step is then no longer than 1 / (curvature r_i ||x_i||^2), beyond which it would overshoot; v (d + 1,): w / scale;
+    lagged (d + 1,): sum over the steps of the suffix of (sum of the scales before the step) * (change of v), less the
+    iterates before v was last rescaled; b, b_lagged (n,): the same of a / scale, or (0,) where no dual variables are
+    kept.  scalars (5,) float64: scale, ||v||^2, t (the next step, from 1), sum of the scales in the suffix since then,
+    steps in the suffix.
 
-    Returns (weighted loss sum of the decision values seen before each step, nonzeros, steps with a subgradient).
+    Returns (weighted loss sum of the decision values seen before each step, nonzeros).
     """
     entries, y, weights, sq_norms = rows.entries, rows.y, rows.weights, rows.sq_norms
     bias, costs, sides, loss = objective
@@ -60,7 +60,7 @@ def pegasos_pass(rows, reals, order, batch, objective, curvature, lam, radius, v
     dual = b.shape[0] > 0
     scale, norm, t, scale_sum, steps = scalars[0], scalars[1], scalars[2], scalars[3], scalars[4]
     loss_sum = 0.0
-    nonzeros = moved = 0
+    nonzeros = 0
     run = hot_run(entries)
     features, values = np.empty(0, np.uint32), np.empty(0)
     chosen, steps_of = np.empty(min(batch, n), np.int32), np.empty(min(batch, n))
@@ -130,7 +130,6 @@ def pegasos_pass(rows, reals, order, batch, objective, curvature, lam, radius, v
                 step = c * direction(loss, target_of(side, reals, i))  # 1 or -1, so its own inverse
                 b[i] += step
                 b_lagged[i] += scale_sum * step
-        moved += n_chosen > 0
         if t % RENEW_NORM == 0.0:
             norm = sum_of_squares(v)
         # w <- min(1, radius / ||w||) w
@@ -141,7 +140,7 @@ def pegasos_pass(rows, reals, order, batch, objective, curvature, lam, radius, v
         scale_sum += scale
         steps += 1.0
     scalars[0], scalars[1], scalars[2], scalars[3], scalars[4] = scale, norm, t, scale_sum, steps
-    return loss_sum, nonzeros, moved
+    return loss_sum, nonzeros
 
 
 @kernel

@@ -4,10 +4,10 @@
         all threads: at one w, pick out the rows that a step would move
         one thread: visit these in their order, each with its exact step at the w of its turn
 
-Most rows do not move when they are visited, and finding that out, <w, x_i>, is nearly all of the work.  Batches and
-their pieces are made by counts alone: there are as many batches as each has pieces, since threads wait for each other
-at the end of a batch, and its later rows are screened at a w that has moved on.  <w, x_i> of a row that moves is
-computed twice, so a batch that follows one of which many rows moved is visited without being screened.
+Most rows do not move when they are visited, and finding that out, <w, x_i>, is nearly all of the work.  There are as
+many batches as each has pieces, since threads wait for each other at the end of a batch, and its later rows are
+screened at a w that has moved on.  <w, x_i> of a row that moves is computed twice, so a batch that follows one of which
+many rows moved is visited without being screened.
 """
 
 import math
@@ -30,11 +30,9 @@ Step = Callable[[np.ndarray, Limits, PassArrays, np.ndarray], tuple]
 
 
 def screened_pass(step: Step, threads: Threads, order: np.ndarray, piece: int, first: tuple[Limits, PassArrays, bool]):
-    """The result of ``one_problem_pass`` over the rows in ``order`` (n,) int32: that of its batches, added up.
-
+    """The result of ``one_problem_pass`` over the rows in ``order`` (n,) int32, that of its batches, added up.
     step(order, limits, arrays, moving): the kernel on this block; piece: rows of a piece of work; first: the limits and
-    arrays of the pass, and whether its first batch is screened.
-    """
+    arrays of the pass, and whether its first batch is screened."""
     limits, arrays, screening = first
     without_notes = arrays._replace(pauses=NO_PAUSES, share=NO_SHARES)  # rows are noted as they are screened
     each = min(len(order), math.isqrt(len(order) * piece))

@@ -16,13 +16,14 @@ from blocksvm.model.solver_state import describe_checkpoint, open_state, save_ch
 from blocksvm.model.sparse_weights import Kept, kept_of
 from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.solver import State
-from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, SparseMeta, StoreMeta, typed
+from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, SparseMeta, typed
 from blocksvm.store.recipe import recipe_of
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress, Result, Tally
 from blocksvm.training.settings import TrainSettings
 
 WORKING_SET = "working-set"  # the name space of what it had
+OF_STORE = ("idf_fingerprint", "holdout_fingerprint")  # what a model has from its store's description
 
 
 class Checkpoint:
@@ -32,15 +33,10 @@ class Checkpoint:
         self.path, self.seconds = path, seconds
         self.last_saved = time.perf_counter()
 
-    def save(
-        self, plan: Plan, state: State, progress: Progress, tally: Tally, seconds: float, working_set: State | None
-    ) -> None:
-        """Write the state, where the run stands, what it has done in its outer iteration, its seconds, and which rows
-        the working set has (None: there is none)."""
-        spaces = {plan.namespace: state} | ({} if working_set is None else {WORKING_SET: working_set})
-        stands = {"progress": asdict(progress), "tally": asdict(tally), "seconds": seconds}
-        description = plan.describe() | stands | {"versions": versions()}
-        save_checkpoint(self.path, spaces, description)
+    def save(self, plan: Plan, spaces: dict[str, State], progress: Progress, tally: Tally, seconds: float) -> None:
+        """Write arrays by name space, where the run stands, what it has done in its outer iteration, its seconds."""
+        stands = {"progress": asdict(progress), "tally": asdict(tally), "seconds": seconds, "versions": versions()}
+        save_checkpoint(self.path, spaces, plan.describe() | stands)
         self.last_saved = time.perf_counter()
 
     def restore(self, plan: Plan, state: State) -> tuple[Progress, Tally, float]:
@@ -83,8 +79,7 @@ class Checkpoint:
 def describe_result(plan: Plan, state: State, result: Result, calibration: dict | None = None) -> ModelMeta:
     """A model's description: the method and its settings, labels, certificate, choices made, versions."""
     source, settings, solver, support = plan.source, plan.settings, plan.solver, result.support
-    described: StoreMeta | None = getattr(source, "meta", None)
-    held_out = getattr(described, "holdout_fingerprint", "")
+    of_store = {name: getattr(getattr(source, "meta", None), name, "") or None for name in OF_STORE}
     dtype = "float64" if source.value_bytes == 8 else "float32"
     description = plan.describe() | {
         "settings": settings.run_settings() | {"max_outer": settings.outer_limit()},
@@ -98,8 +93,7 @@ def describe_result(plan: Plan, state: State, result: Result, calibration: dict 
         "ranks": solver.ranks,
         "prior": None if plan.initial_models.prior is None else str(plan.initial_models.prior),
         "prior_fingerprint": plan.initial_models.fingerprints[1],
-        "idf_fingerprint": getattr(described, "idf_fingerprint", "") or None,
-        **({"holdout_fingerprint": held_out} if held_out else {}),
+        **of_store,
         "text": recipe_of(source, dtype),
         "values": {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes],
         "certificate": None if result.certificate is None else asdict(result.certificate),
@@ -120,12 +114,9 @@ def describe_result(plan: Plan, state: State, result: Result, calibration: dict 
 def save_result(path: Location, plan: Plan, state: State, result: Result,
                 feature_ids: Callable[[int, int], np.ndarray] | None = None, overwrite: bool = True,
                 calibration: dict | None = None, drop_below: float | None = None) -> None:  # fmt: skip
-    """Write the model file; feature_ids(start, stop) where the source may be closed.
-
-    A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can
-    start from it; a learner's whole state, so that it can go on.  calibration: how decision values become
-    probabilities.  drop_below: the weights are kept one by one, without those that are smaller and without a state.
-    """
+    """Write the model file, with dual variables, or a learner's whole state, from which a later run can start.
+    feature_ids(start, stop): where the source may be closed; calibration: how decision values become probabilities;
+    drop_below: the weights are kept one by one, without those that are smaller and without a state."""
     weights: Piecewise | Kept = whole(result.w)
     kept = {plan.namespace: {a.name: whole(state[a.name]) for a in plan.solver.state_arrays if a.in_model}}
     ids = feature_ids or (lambda start, stop: plan.initial_models.feature_ids(plan.source, start, stop))
@@ -149,8 +140,6 @@ def is_result_of(model: Path, checkpoint: Location, settings: TrainSettings) -> 
     except InputError:  # that it is no such file is said where it is used
         return False
     same = ("method", "fingerprint", "n_features", "cost", "partition", "earlier")
-    return (
-        all(getattr(made, name) == getattr(saved, name) for name in same)
-        and all(getattr(made, name) == saved.progress.get(name) for name in ("passes", "set_passes"))
-        and made.settings == settings.run_settings() | {"max_outer": settings.outer_limit()}
-    )
+    ends = all(getattr(made, name) == saved.progress.get(name) for name in ("passes", "set_passes"))
+    ours = made.settings == settings.run_settings() | {"max_outer": settings.outer_limit()}
+    return ours and ends and all(getattr(made, name) == getattr(saved, name) for name in same)

@@ -1,8 +1,7 @@
 """Many classes in groups: each against the rest, as many at once as the memory holds.
 
 A group is a run of its own over a source whose rows have sets of the group's labels alone, with its own checkpoint and
-certificate.  What a finished run leaves is a model of these labels, a part; the parts become one model, whose weights
-are kept one by one.
+certificate.  It leaves a model of these labels, a part; the parts become one model, whose weights are kept one by one.
 """
 
 from collections.abc import Callable
@@ -32,7 +31,7 @@ from blocksvm.training.settings import TrainSettings
 
 STATE_SHARE = 0.5  # of the memory, for the state of a group: the rest is left to its rows
 SET_BYTES = 500  # of a distinct set in tables of its rows and of a group
-STATE = ("weights", "alpha", "sides of the classes")
+STATE = ("weights", "alpha", "sides of the classes")  # that of a group, in the plan of its memory
 
 
 def may_be_grouped(source: Source, settings: TrainSettings) -> bool:
@@ -44,8 +43,7 @@ def may_be_grouped(source: Source, settings: TrainSettings) -> bool:
 
 
 def must_be_grouped(source: Source, settings: TrainSettings) -> bool:
-    """One run of all classes has more kinds of rows than codes, or takes more than the memory by its weights, its dual
-    variables and sides alone."""
+    """One run of all classes has more kinds of rows than codes, or takes more than the memory by its state alone."""
     labels, sums = labels_learned(source)
     k, m = len(labels.values), len(sums)
     least = 8 * width_of(k) * (source.n_features + 1) + 9 * k * source.n_samples + k * m
@@ -62,8 +60,7 @@ def is_of_a_group(saved: CheckpointMeta, source: Source) -> bool:
 
 
 def of_labels(source: Source, labels: tuple, first: int, stop: int) -> Source | None:
-    """A reader of the same rows, which have sets of the labels first .. stop - 1 alone; None where these have too many
-    kinds of sets."""
+    """A reader of the rows, which have sets of the labels first .. stop - 1; None where these are too many kinds."""
     wanted, counted = set(labels[first:stop]), source.label_counts or []
     of_set: dict[tuple, int] = {}
     kinds = np.full(len(counted) + 1, -1)
@@ -83,15 +80,10 @@ def of_labels(source: Source, labels: tuple, first: int, stop: int) -> Source | 
 
 
 class ClassGroups:
-    """The groups of a source's classes, one after the other.
+    """The groups of a source's classes, one after the other.  part(g): where the model of group g (from 0) lies;
+    drop_below: smaller weights are left out; resumed: parts of the same run are taken over; parts: what is done."""
 
-    part(g): where the model of group g (from 0) lies; drop_below: weights of features that are smaller are left out;
-    resumed: parts of the same run that are there are taken over.  ``parts``: the descriptions of those that are done.
-    """
-
-    def __init__(
-        self, source: Source, settings: TrainSettings, part: Callable[[int], Location], drop_below: float, resumed: bool
-    ):
+    def __init__(self, source: Source, settings: TrainSettings, part: Callable, drop_below: float, resumed: bool):
         self.source, self.settings, self.part, self.drop_below = source, settings, part, drop_below
         labels, sums = labels_learned(source)
         self.labels = labels.values
@@ -107,7 +99,6 @@ class ClassGroups:
 
     @property
     def seconds(self) -> float:
-        """Of the groups that are done."""
         return self.parts[-1].seconds if self.parts else 0.0
 
     def _taken_over(self, path: Location) -> ModelMeta:
@@ -119,9 +110,8 @@ class ClassGroups:
         found = made.method.settings | made.settings
         found |= {"sparse": made.sparse and made.sparse.drop_below, "fingerprint": made.fingerprint}
         if any(found.get(name) != value for name, value in wanted.items()):
-            raise InputError(
-                f"{path}: is of another run; resume with the same store and settings, or remove it with its checkpoint"
-            )
+            how = "resume with the same store and settings, or remove it with its checkpoint"
+            raise InputError(f"{path}: is of another run; {how}")
         return made
 
     def _settings(self, first: int, stop: int) -> TrainSettings:
@@ -139,23 +129,20 @@ class ClassGroups:
         if resume is not None and resume.fingerprint == name_of_group(self.source, first, stop):
             return self._plan(first, stop, resume)
         plan = self._plan(first, first + min(LINE, left))
-        state = self._state_bytes(plan)
-        most = max(1, int(STATE_SHARE * self.settings.memory * LINE / state) // LINE) * LINE
+        share = STATE_SHARE * self.settings.memory
+        most = max(1, int(share * LINE / state_bytes(plan)) // LINE) * LINE
         while True:
             n = -(-left // (-(-left // most)))
             size = min(left, -(-n // LINE) * LINE)
             size -= left - size == 1  # one label alone has nothing beside it
             try:
                 plan = self._plan(first, first + size)
-                if size <= LINE or self._state_bytes(plan) <= STATE_SHARE * self.settings.memory:
+                if size <= LINE or state_bytes(plan) <= share:
                     return plan
             except TooLittleMemory:
                 if size <= LINE:
                     raise
             most = max(LINE, min(most, size) * 3 // 4 // LINE * LINE)
-
-    def _state_bytes(self, plan: Plan) -> int:
-        return sum(plan.memory().get(name, 0) for name in STATE)
 
     def _plan(self, first: int, stop: int, resume: CheckpointMeta | None = None) -> Plan:
         group = of_labels(self.source, self.labels, first, stop)
@@ -197,6 +184,10 @@ class ClassGroups:
         for part in paths:
             part.unlink()
         return result
+
+
+def state_bytes(plan: Plan) -> int:
+    return sum(plan.memory().get(name, 0) for name in STATE)
 
 
 def rare_labels(source: Source) -> str:

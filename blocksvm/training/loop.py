@@ -1,21 +1,21 @@
-"""The outer loop (Yu, Hsieh, Chang, Lin, KDD 2010): one block in memory at a time, minimised over, until the
-certificate says that the optimum is reached: ``OuterLoop._iterate``.
-"""
+"""The outer loop (Yu, Hsieh, Chang, Lin, KDD 2010): one block in memory at a time, minimised over, until a certificate
+says that the optimum is reached: ``OuterLoop._iterate``."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import cast
 
 import numpy as np
 
-from blocksvm.base.errors import option
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS
 from blocksvm.base.log import LOG
 from blocksvm.base.vectors import as_columns, on_lines
 from blocksvm.files.paths import Location
-from blocksvm.model.decision_values import decision_pieces
+from blocksvm.model.decision_values import count_right, decision_pieces, sum_squared_errors
 from blocksvm.model.events import RunEvent
 from blocksvm.model.solver_state import doubt_of_prior, load_saved_run
 from blocksvm.problems.certificate import Certificate
@@ -24,48 +24,36 @@ from blocksvm.solvers.solver import BEST, SavedRun
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import BlockReader
 from blocksvm.training import record
-from blocksvm.training.certificate import Stopped, beyond_bounds, evaluate, offer_shares
 from blocksvm.training.checkpoint import WORKING_SET, Checkpoint
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import PassStats
-from blocksvm.training.visit import VisitResult, VisitTask, part_of, put_back, run_visit
+from blocksvm.training.visit import VisitResult, VisitTask, offer_shares, part_of, put_back, run_visit
 from blocksvm.training.working_set import WorkingSet, figures_of
 
 NO_MEMBERS = np.empty(0, np.int32)
 
 
-@dataclass(frozen=True)
-class Watch:
-    """Who watches a run: on_event is called with a dict for each event, and ends the run as stopped, with its
-    certificate, where it returns True for "outer"; stop() is asked after each visit, and ends it as interrupted."""
+class Stopped(Exception):
+    """The run was stopped where it is to be interrupted at once."""
 
-    on_event: Callable[[RunEvent], object] = lambda event: None
-    stop: Callable[[], bool] = lambda: False
+
+def beyond_bounds(saved: Location) -> InputError:
+    return InputError(f"{saved}: holds dual variables beyond their bounds; it is damaged, start afresh")
 
 
 class OuterLoop:
-    """One run of a plan.
-
-    checkpoint: where the state is saved, now and then, on interruption and at the end; warm_start: a model or
-    checkpoint to begin from, of the same rows or of what the store had before it was changed, or a run in memory;
-    began: when the run's seconds began to count.
-    """
+    """One run of a plan.  on_event: called with a dict for each event, and ends the run as stopped, with its
+    certificate, where it returns True for "outer"; stop(): asked after each visit, ends it as interrupted; checkpoint:
+    where the state is saved, now and then and at the end; warm_start: a model or checkpoint to begin from, of the same
+    rows or those that the store had before, or a run in memory; began: when the run's seconds began to count."""
 
     reader: BlockReader
 
-    def __init__(
-        self,
-        plan: Plan,
-        watch: Watch = Watch(),
-        *,
-        checkpoint: Checkpoint | None = None,
-        warm_start: Location | SavedRun | None = None,
-        began: float | None = None,
-    ):
-        self.plan = plan
-        self.watch = watch
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
+    def __init__(self, plan: Plan, on_event: Callable[[RunEvent], object] = lambda event: None,
+                 stop: Callable[[], bool] = lambda: False, *, checkpoint: Checkpoint | None = None,
+                 warm_start: Location | SavedRun | None = None, began: float | None = None):  # fmt: skip
+        self.plan, self.on_event, self.stop = plan, on_event, stop
+        self.checkpoint, self.warm_start = checkpoint, warm_start
         self.began = time.perf_counter() if began is None else began
         self.progress, self.tally = record.Progress(), record.Tally()
         self.doubt: str | None = None  # of the prior model, once a block has been read
@@ -78,7 +66,8 @@ class OuterLoop:
     def allocate(self) -> None:
         """The state's arrays, and the solver's start in them."""
         plan, solver = self.plan, self.plan.solver
-        self.state = {array.name: on_lines(plan.shape(array), array.dtype) for array in solver.state_arrays}
+        n = plan.n_features, plan.source.n_samples
+        self.state = {array.name: on_lines(array.shape(*n), array.dtype) for array in solver.state_arrays}
         self.output = np.zeros(solver.n_vectors * (plan.n_features + 1)) if solver.needs_output else None
         self.rebuilt = np.zeros((plan.n_features + 1, 1)) if solver.clips_alpha else None  # of one problem
         if plan.initial_models.prior is not None:
@@ -88,7 +77,7 @@ class OuterLoop:
             plan.initial_models.fill_state(self.state, solver)
             self.progress.outer = plan.initial_models.outers + 1
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """The state and the working set: as a run begins, or as it was when it was broken off."""
         plan, solver = self.plan, self.plan.solver
         set_bytes = plan.blocks.set_bytes
@@ -108,9 +97,8 @@ class OuterLoop:
             solver.warm_start(self.state, saved, self.every_row())
             self.progress.warm_started = True
 
-    def end(self, status: str, final: Certificate | None) -> record.Result:
-        """The result of a run that ends with this status, which is also emitted as an event; final: the certificate of
-        its state, None of an interrupted one."""
+    def _end(self, status: str, final: Certificate | None) -> record.Result:
+        """The result of a run, also emitted as an event; final: its certificate, None of an interrupted one."""
         last = final
         if final is not None and status not in ("converged", "interrupted"):
             final = self.take_best(final)
@@ -126,11 +114,10 @@ class OuterLoop:
             "\n".join(filter(None, (solver.summary(self.state), self.doubt, self.earlier))), support,
             *record.cause_of(plan, status, final), progress.best.outer if progress.best and final is not last else None,
         )  # fmt: skip
-        self.watch.on_event(record.end_event(result, progress.certified))
+        self.on_event(record.end_event(result, progress.certified))
         return result
 
     def weights(self) -> np.ndarray:
-        """The w that certificates, held-out accuracy and the model are about."""
         return self.plan.solver.weights(self.state, self.output)
 
     def seconds(self) -> float:
@@ -139,7 +126,7 @@ class OuterLoop:
 
     def emit(self, event: str, **more) -> object:
         common = {"event": event, "outer": self.progress.outer, "seconds": self.seconds()}
-        return self.watch.on_event(cast(RunEvent, common | more))
+        return self.on_event(cast(RunEvent, common | more))
 
     def ready(self) -> bool:
         """The next block has been read; asked by a schedule that goes by the clock."""
@@ -183,8 +170,7 @@ class OuterLoop:
         return certificate
 
     def offer_best(self, certificate: Certificate) -> None:
-        """Keep the certificate of the smallest primal and, where the memory allows it, its w, which a run that is cut
-        short delivers."""
+        """Keep the certificate of the smallest primal and, where there is memory, its w, for a run cut short."""
         progress, primal = self.progress, certificate.primal
         if primal is not None and (progress.best is None or primal < progress.best.figures["primal"]):
             progress.best = progress.as_certified(certificate)
@@ -194,11 +180,10 @@ class OuterLoop:
     def take_best(self, last: Certificate) -> Certificate:
         """The certificate of the result of a run that has not converged: w is that of the smallest certified primal,
         alpha the last one, whose dual is the largest."""
-        if self.progress.best is None:
+        kept = self.progress.best
+        if kept is None or last.primal is None or last.dual is None or not kept.figures["primal"] < last.primal:
             return last
-        best, outer = self.progress.best.figures, self.progress.best.outer
-        if last.primal is None or last.dual is None or not best["primal"] < last.primal:
-            return last
+        best, outer = kept.figures, kept.outer
         if BEST not in self.state:
             self.earlier = (
                 f"the weights after outer iteration {outer} had a smaller primal, "
@@ -214,17 +199,16 @@ class OuterLoop:
         return replace(last, **figures, rel_gap=rel_gap, rounding=min(last.rounding or 0.0, rel_gap))
 
     def save(self) -> None:
-        """Write the checkpoint: the state, where the run stands, and which rows the working set has."""
         assert self.checkpoint is not None
-        of_set = None if self.working_set is None else self.working_set.saved()
-        self.checkpoint.save(self.plan, self.state, self.progress, self.tally, self.seconds(), of_set)
+        spaces = {self.plan.namespace: self.state}
+        if self.working_set is not None:
+            spaces[WORKING_SET] = self.working_set.saved()
+        self.checkpoint.save(self.plan, spaces, self.progress, self.tally, self.seconds())
 
     def save_if_due(self) -> None:
         kept = self.checkpoint
         if kept is not None and time.perf_counter() - kept.last_saved > kept.seconds:
             self.save()
-
-    # -- the run -----------------------------------------------------------------------------------------------
 
     def run(self) -> record.Result:
         if not hasattr(self, "state"):
@@ -232,9 +216,9 @@ class OuterLoop:
         blocks = self.plan.blocks
         self.reader = BlockReader(blocks.source, blocks.arena_bytes, blocks.partition.resident)
         with self.reader, self.plan.solver.threads:
-            self.begin()
+            self._begin()
             # from here on no input of the user is refused
-            self.watch.on_event(record.start_event(self.plan, self.progress))
+            self.on_event(record.start_event(self.plan, self.progress))
             status, final = "interrupted", None
             with suppress(Stopped):
                 status = self._iterate()
@@ -243,7 +227,7 @@ class OuterLoop:
             if status != "interrupted":
                 with suppress(Stopped):
                     final = self._last_certificate()
-            return self.end("interrupted" if final is None else final.ends(self.plan.settings.tol) or status, final)
+            return self._end("interrupted" if final is None else final.ends(self.plan.settings.tol) or status, final)
 
     def _iterate(self) -> str:
         """Outer iterations until the run ends; why it does."""
@@ -290,18 +274,14 @@ class OuterLoop:
         solver.end_outer(self.state, progress.outer)
         progress.close(suggested)
 
-    # -- visits ------------------------------------------------------------------------------------------------
-
     def _visits(self, blocks: list[np.ndarray], most: float) -> Iterator[bool]:
-        """Visit the blocks that are left of an outer iteration, one after the other; after each, whether the working
-        set may be passed over."""
+        """Visit the blocks that are left of an outer iteration; after each, whether the set may be passed over."""
         visit = self.progress.visit
         for block in self.read(blocks[visit:], then=self.following()):
             self._visit(block, most)
             yield True
 
     def visit(self, task: VisitTask, block: Block) -> VisitResult:
-        """Make a visit, on the run's own feature arrays."""
         solver = self.plan.solver
         part = part_of(solver, block, self.state)
         result = run_visit(solver, self.plan.blocks.partition, task, block, part, self.ready)
@@ -312,9 +292,8 @@ class OuterLoop:
         """A visit to a block, of so many passes at most, whose rows are offered to the working set."""
         plan, progress = self.plan, self.progress
         stats = self.block_stats(0 if plan.blocks.partition.resident else block.n_nonzeros)
-        task = VisitTask((progress.outer, progress.visit), plan.schedule, stats, most=most)
-        result = self.visit(task, block)
-        self.count(result, stats, block.n_nonzeros)
+        result = self.visit(VisitTask((progress.outer, progress.visit), plan.schedule, stats, most=most), block)
+        self.count(result, block.n_nonzeros)
         for done in result.passes:
             for figures in done.reports:
                 self.emit("progress", **figures)
@@ -323,24 +302,26 @@ class OuterLoop:
 
     def block_stats(self, read: int) -> PassStats:
         """The figures for a schedule before a visit to a block, of which ``read`` nonzeros had to be read."""
-        return self.progress.block_stats(read, self.working_set, 1 + self.plan.initial_models.outers)
+        progress, cycle = self.progress, self.progress.cycle
+        cycle.work += read
+        return PassStats(
+            visit_work=read, cycle_gain=cycle.gain, cycle_work=cycle.work, with_set=self.working_set is not None,
+            first_of_warm_start=progress.warm_started and progress.outer == 1 + self.plan.initial_models.outers,
+        )  # fmt: skip
 
-    def count(self, result: VisitResult, stats: PassStats, nnz: int) -> None:
-        """A visit to a block of so many nonzeros has been made, begun with ``stats``."""
-        self.progress.count(result, stats, nnz)
+    def count(self, result: VisitResult, nnz: int) -> None:
+        self.progress.count(result, nnz)
         self.tally.blocks.count(result)
 
     def _visit_set(self, between: bool) -> None:
         """Passes over the working set, as far as the schedule wants them; between: two blocks of a reading."""
-        working_set, progress = self.working_set, self.progress
+        working_set, progress, cycle = self.working_set, self.progress, self.progress.cycle
         if working_set is None:
             return
-        stats = progress.set_stats(working_set)
+        read = cycle.read / max(1, working_set.n_nonzeros)
+        stats = PassStats(cycle_gain=cycle.gain, cycle_work=cycle.work, with_set=True, read=read)
         self.tally.set_visits += 1
-        task = VisitTask(
-            (len(progress.set_passes), 0), self.plan.schedule, stats, NO_MEMBERS, between,
-            progress.cycle.worth,
-        )  # fmt: skip
+        task = VisitTask((len(progress.set_passes), 0), self.plan.schedule, stats, NO_MEMBERS, between, cycle.worth)
         if not working_set.n_members or not task.go_on(stats, self.ready()):
             progress.set_passes.append(0)
             return
@@ -349,14 +330,12 @@ class OuterLoop:
         if result.share is not None:
             working_set.update(members, result.share)
         chosen = progress.phase == record.CLOSED and not between
-        progress.count_set(result, stats, working_set.left_out if chosen else None)
+        progress.count_set(result, working_set.left_out if chosen else None)
         self.tally.working_set.count(result)
-
-    # -- certificates --------------------------------------------------------------------------------------------
 
     def _certify_while_due(self) -> str | None:
         """Certificates at the end of an outer iteration, each of which chooses the working set again, whose passes may
-        make another one due; then the iteration's line in the trace.  A status where the run was stopped meanwhile."""
+        make another one due; then the iteration's event.  A status where the run was stopped meanwhile."""
         progress, plan, working_set = self.progress, self.plan, self.working_set
         solver, policy, tol = plan.solver, progress.policy, plan.settings.tol
         if own := solver.certificate(self.state):
@@ -388,28 +367,41 @@ class OuterLoop:
         return None
 
     def _certify(self, working_set: WorkingSet | None = None) -> Certificate:
-        """A certificate of exactly the w and alpha that the state has when it returns, stored and reported; Stopped
-        where the run was stopped.  A solver that minimises nothing has its accuracy or error measured."""
+        """A certificate of the w and alpha that the state has when it returns; Stopped where the run was stopped."""
         self.emit("certifying")
-        solver, state = self.plan.solver, self.state
-        if solver.capabilities.minimises:
-            certificate = self._reading(working_set)
-        else:
-            blocks = self.read(self.following())
-            certificate = evaluate(solver, self.weights(), solver.completion(state), blocks, self.watch.stop)
+        minimises = self.plan.solver.capabilities.minimises
+        certificate = self._reading(working_set) if minimises else self._measured()
         self.unchecked = None
         self.tally.certificates += 1
         return self.tell(certificate)
 
     def tell(self, certificate: Certificate) -> Certificate:
-        """Record and report a certificate."""
         self.emit("certificate", **asdict(certificate))
         return self.keep(certificate)
 
+    def _measured(self) -> Certificate:
+        """Of a solver that minimises nothing: the accuracy of w over all rows or, of real targets, the root of its mean
+        squared error; Stopped where the run was stopped.  Of rows without labels nothing is measured."""
+        solver, total, rows = self.plan.solver, 0.0, 0
+        if solver.predicts_rows:
+            return Certificate(None, None, None, None)
+        w, completion = self.weights().reshape(solver.n_vectors, -1), solver.completion(self.state)
+        for block in self.read(self.following()):
+            pieces = decision_pieces(block.entries, w, solver.bias, completion)
+            if solver.real_targets:
+                total += sum_squared_errors(pieces, block.y)
+            else:
+                total += count_right(pieces, block.y, solver.member, solver.ranks)
+            rows += block.n_samples
+            if self.stop():
+                raise Stopped
+        mean = total / max(1, rows)
+        real = solver.real_targets
+        return Certificate(None, None, None, None if real else mean, math.sqrt(mean) if real else None)
+
     def _reading(self, working_set: WorkingSet | None) -> Certificate:
         """Of all rows, which are offered to the working set, so that it is chosen once more, at the certificate's w;
-        Stopped where the run was stopped.  InputError where the state is from a checkpoint with dual variables that are
-        not allowed: what is certified by them is untrue."""
+        Stopped where the run was stopped.  InputError where a checkpoint's dual variables are not allowed."""
         solver, state, saved = self.plan.solver, self.state, self.unchecked
         problem, alpha = solver.problem_at(state), solver.dual_variables(state)
         sums = problem.sums(self.weights(), solver.prior, self.rebuilt)
@@ -428,15 +420,14 @@ class OuterLoop:
             sums.add(scores, block, of_rows)
             if working_set is not None:
                 offer_shares(solver, state, block, scores, working_set.offer)
-            if self.watch.stop():
+            if self.stop():
                 raise Stopped
         if working_set is not None:
             working_set.end_reading()
         return sums.certificate()
 
     def _emit_outer(self) -> None:
-        """The outer iteration's line in the trace: the last certificate where it was taken now, estimates, what was
-        done."""
+        """The last certificate where it was taken now, estimates, what was done."""
         plan, progress, last = self.plan, self.progress, self.progress.certified
         valid: dict[str, float | None] = {"valid_accuracy": None, "valid_rmse": None}
         if (held_out := plan.held_out) is not None:
@@ -449,18 +440,15 @@ class OuterLoop:
         if progress.phase == record.CLOSED:
             progress.phase = record.TOLD
 
-    # -- the end -------------------------------------------------------------------------------------------------
-
     def _stopped(self, whole: bool = False) -> str | None:
         """After a visit: why the run ends here, or None; whole: all blocks have been visited, so that the time is
         looked at when the iteration has been closed."""
-        if self.watch.stop():
+        if self.stop():
             return "interrupted"
         return "max-seconds" if not whole and self.seconds() > self.plan.settings.max_seconds else None
 
     def _last_certificate(self) -> Certificate:
-        """The certificate of the result, taken now unless nothing has moved since the last one, which this run has
-        taken."""
+        """That of the result: this run's last one, where nothing has moved since."""
         solver = self.plan.solver
         if self.progress.current is not None and self.unchecked is None:
             return Certificate(**self.progress.current)

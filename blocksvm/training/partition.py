@@ -16,9 +16,9 @@ from blocksvm.store.descriptions import PartitionMeta
 from blocksvm.training import working_set
 from blocksvm.training.settings import AUTO, TrainSettings
 
-# In a large block, rows that lie near in memory are visited near in time, which the caches reward.  Where a block has
-# few such windows, or the same rows share a window each time, it converges many times more slowly (3,000 reviews: 10
-# outer iterations in place of 7 with two windows, more than 60 with six): then the whole block is shuffled.
+# In a large block, rows that lie near in memory are visited near in time, which the caches reward.  With few such
+# windows it converges more slowly (3,000 reviews: 10 outer iterations in place of 7 with two windows, more than 60 with
+# six): then the whole block is shuffled.
 WINDOW_ROWS = 2048
 FEWEST_WINDOWS = 8
 
@@ -30,40 +30,23 @@ CHOOSING_BYTES = 48  # of a row of the block at work, while it is decided which 
 
 
 def order_key(seed: int, purpose: int, *numbers: int) -> np.uint64:
-    """A generator's key from (seed, outer, visit, pass)."""
+    """A generator's key; numbers: outer, visit, pass."""
     return np.uint64(xxh3_64_intdigest(struct.pack(f"<{2 + len(numbers)}q", seed, purpose, *numbers)))
 
 
-@dataclass(frozen=True)
-class StoredChunks:
-    """The chunks that blocks are made of: n_rows (n_chunks,) of each; shuffled: the rows are in random order already;
+class Partition:
+    """Blocks of chunks for each outer iteration.  cost (n_chunks,) int64: memory that each chunk takes in a block;
+    capacity: the most a block may take, or block_chunks: exactly how many chunks form one.  kind: 'redrawn' (other
+    chunks together each time) or 'fixed' (the same blocks, in another order; Yu et al., KDD 2010); order 'stored' keeps
+    everything in the order of the source.  n_rows (n_chunks,) of each; shuffled: the rows are in random order already;
     units (n_units,) int64, rising from 0: the first chunks of those that are drawn together (None: each alone)."""
 
-    n_rows: np.ndarray
-    shuffled: bool
-    units: np.ndarray | None = None
-
-
-class Partition:
-    """Blocks of chunks for each outer iteration.
-
-    cost (n_chunks,) int64: memory that each chunk takes in a block; capacity: the most a block may take, or
-    block_chunks: exactly how many chunks form one.  kind: 'redrawn' (other chunks together at each outer iteration)
-    or 'fixed' (the same blocks, in another order; Yu et al., KDD 2010); order 'stored' keeps everything in the order
-    of the source.
-    """
-
-    def __init__(self, cost, capacity, block_chunks, kind, order, seed, chunks: StoredChunks):
-        self.cost = np.asarray(cost, dtype=np.int64)
-        self.kind = kind
-        self.order = order
-        self.seed = seed
-        self.shuffled = chunks.shuffled
-        self.n_rows = np.ascontiguousarray(chunks.n_rows, dtype=np.int64)
-        n_chunks = len(self.cost)
-        self.units = np.arange(n_chunks) if chunks.units is None else chunks.units
-        self.block_chunks = block_chunks
-        self.capacity = capacity
+    def __init__(self, cost, capacity, block_chunks, kind, order, seed, n_rows, shuffled: bool, units=None):
+        self.cost, n_chunks = np.asarray(cost, dtype=np.int64), len(cost)
+        self.kind, self.order, self.seed, self.shuffled = kind, order, seed, shuffled
+        self.n_rows = np.ascontiguousarray(n_rows, dtype=np.int64)
+        self.units = np.arange(n_chunks) if units is None else units
+        self.block_chunks, self.capacity = block_chunks, capacity
         self.resident = block_chunks >= n_chunks if block_chunks else int(self.cost.sum()) <= capacity
         self.stored = self._cut(np.arange(n_chunks))
 
@@ -135,18 +118,15 @@ class Partition:
 
 @dataclass(frozen=True)
 class BlockPlan:
-    """Where the blocks of an outer iteration come from: the source, which of its chunks form which block, and the
-    memory for them; set_bytes: of the working set, None where there is none; memory: what the solver's state leaves, of
-    which reading takes its part; unit_bytes: of the chunks that are drawn together, None where each is alone;
-    under_way: of a cluster, how many parts there is memory for."""
+    """Where the blocks of an outer iteration come from, and the memory for them."""
 
     source: Source
     partition: Partition
     arena_bytes: int
-    set_bytes: int | None
-    memory: int
-    unit_bytes: int | None = None
-    under_way: int = 0
+    set_bytes: int | None  # of the working set, None where there is none
+    memory: int  # what the solver's state leaves, of which reading takes its part
+    unit_bytes: int | None = None  # of the chunks that are drawn together, None where each is alone
+    under_way: int = 0  # of a cluster, how many parts it holds
 
     @property
     def work_of_reading(self) -> float:
@@ -155,8 +135,8 @@ class BlockPlan:
 
 
 def row_work_bytes(solver: Solver) -> int:
-    """What a row of the block at work takes beside the block: its position in the order, its state; in a certificate
-    its margins, and by how much they may be off, then its part of w(alpha)."""
+    """What a row of the block at work takes beside it: its position in the order, its state; in a certificate its
+    margins, and by how much they may be off, then its part of w(alpha)."""
     row_bytes = sum(array.entry_bytes for array in solver.state_arrays if array.axis == "row" and array.in_visits)
     choosing = CHOOSING_BYTES if solver.with_set else 0
     return 4 + row_bytes + solver.visit_bytes + (1 + 2 * solver.n_vectors) * 8 + choosing
@@ -179,11 +159,8 @@ def plan_blocks(
 ) -> BlockPlan:
     """The blocks for what the budget leaves: all rows at once where they and a working set fit (clicks without one took
     six times as long as in blocks with one), else two blocks, the one at work and the one being read, and rows kept
-    between readings.
-
-    saved: {"resident", "capacity", "set_bytes", "unit_bytes"} of the run that is resumed, whose blocks must be
-    formed again.  Raises InputError with the whole need where not even the smallest blocks fit.
-    """
+    between readings.  saved: of the run that is resumed, whose blocks must be formed again.  Raises InputError with the
+    whole need where not even the smallest blocks fit."""
     share = settings.working_set_share()
     chunks = source.chunks
     block = block_bytes_of_chunks(source)
@@ -199,11 +176,14 @@ def plan_blocks(
     unit_bytes = source.unit_bytes(memory)
     if saved is not None:
         unit_bytes = saved.unit_bytes
-    drawn = StoredChunks(chunks.n_rows, source.shuffled, source.units(unit_bytes))
-    arguments = (n, settings.partition, order, settings.seed, drawn)
+    drawn = chunks.n_rows, source.shuffled, source.units(unit_bytes)
+    arguments = (n, settings.partition, order, settings.seed, *drawn)
     need = int((alone + work).sum()) + (0 if share is None else working_set.MEMBER_BYTES * source.n_samples)
-    copies = None if share is None else _copies(source)
-    more = 0 if copies is None else copies + _of_visits(source, copies, beside)
+    copies, more = None, 0
+    if share is not None:  # for copies of the set's rows where all are in memory: a pass finds them side by side
+        some = (int(working_set.RESIDENT_SHARE * n) + 1 for n in (source.n_samples, source.size))
+        copies = working_set.bytes_of_set(source, *some)
+        more = copies + _of_visits(source, copies, beside)
     cost = 2 * block + work
     smallest = int(np.sort(cost)[-(n or 1) :].sum())
     # without a set where they just fit: who asks for one block of all rows, and who could not have two blocks
@@ -229,8 +209,7 @@ def plan_blocks(
 
 
 def beside_the_set(source: Source, solver: Solver) -> float:
-    """Bytes that a visit to the working set takes for each byte of its rows: of one vector few, of many the rows' dual
-    variables are the larger part."""
+    """Bytes that a visit to the working set takes for each byte of its rows; of one vector few."""
     if solver.n_vectors == 1:
         return 0.0
     return row_work_bytes(solver) / working_set.bytes_of_row(source)
@@ -247,16 +226,8 @@ def _of_visits(source: Source, set_bytes: int | None, beside: float) -> int:
     return int(beside * max(0, (set_bytes or 0) - working_set.TABLE_BYTES * source.n_samples))
 
 
-def _copies(source: Source) -> int:
-    """For copies of the working set's rows where all rows are in memory, so that a pass finds them one after the
-    other."""
-    n_rows, size = (int(working_set.RESIDENT_SHARE * n) + 1 for n in (source.n_samples, source.size))
-    return working_set.bytes_of_set(source, n_rows, size)
-
-
 def set_bytes_within(budget: Budget, source: Source, share: float | None, smallest: int, beside: float) -> int | None:
-    """For the working set: what is asked for, with what visits take beside it, as far as the ``smallest`` blocks leave
-    it; at least for its table."""
+    """For the working set: what is asked for, as far as the ``smallest`` blocks leave it; at least for its table."""
     if share is None:
         return None
     table = working_set.TABLE_BYTES * source.n_samples

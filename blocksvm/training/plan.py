@@ -23,43 +23,23 @@ BEST_SHARE = 1 / 64  # of what is left for rows: a run keeps its best weights wh
 
 
 class Plan:
-    """The plan of a run on a source.
+    """The plan of a run on a source.  initial_models: those that it begins with; valid: a source to score after each
+    outer iteration; resume: the checkpoint to go on from; method: another one than the settings name, which takes the
+    same settings; previous: as of ``Task``; besides: bytes by name that the caller has taken of the memory.  Raises
+    InputError where the settings do not fit the source or the memory."""
 
-    initial_models: those that it begins with; valid: a source to score after each outer iteration; resume: the
-    description of the checkpoint to go on from; method: another one than the settings name, which takes the same
-    settings; previous: as of ``Task``; besides: bytes by name that the caller has taken of the memory.  Raises
-    InputError where the settings do not fit the source or the memory.
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        settings: TrainSettings,
-        *,
-        initial_models: InitialModels | None = None,
-        valid: Source | None = None,
-        resume: CheckpointMeta | None = None,
-        method: Method | None = None,
-        previous: tuple | None = None,
-        besides: Mapping[str, int] | None = None,
-    ):
-        self.source = source
+    def __init__(self, source: Source, settings: TrainSettings, *, initial_models: InitialModels | None = None,
+                 valid: Source | None = None, resume: CheckpointMeta | None = None, method: Method | None = None,
+                 previous: tuple | None = None, besides: Mapping[str, int] | None = None):  # fmt: skip
+        self.source, self.resume = source, resume
         self.settings = settings = settings.settled(source)
-        self.resume = resume
         self.initial_models = initial_models or InitialModels(source)
-        method = method or get_method(settings.solver, settings.learner)
         self.schedule: Schedule = settings.make_schedule()
         self.task = Task(
-            dict(settings.method),
-            source,
-            settings.constant,
-            self.schedule.tolerance,
-            settings.working_set_share() is not None,
-            settings.free_bias,
-            settings.tol,
-            previous,
-        )
-        self.make = method.make
+            dict(settings.method), source, settings.constant, self.schedule.tolerance,
+            settings.working_set_share() is not None, settings.free_bias, settings.tol, previous,
+        )  # fmt: skip
+        self.make = (method or get_method(settings.solver, settings.learner)).make
         self.solver: Solver = self.make(self.task)
         labels_are_read = not self.solver.predicts_rows or source.label_kind == NUMBERS
         real = self.solver.real_targets and labels_are_read
@@ -78,9 +58,8 @@ class Plan:
             self.budget.take("prior", 8 * width_of(self.solver.n_vectors) * (self.n_features + 1))
         if valid is not None:
             self.solver.capabilities.require("linear", self.solver.name, "valid", "score other rows with predict")
-        self.held_out = (
-            None if valid is None else HeldOut(valid, self.labels, self.solver, self.budget, self.multilabel)
-        )
+        classes = self.labels, self.solver, self.budget, self.multilabel
+        self.held_out = None if valid is None else HeldOut(valid, *classes)
         take_state(self.budget, source, self.solver, self.n_features)
         saved = None if resume is None else resume.arrays.get(self.namespace, {})
         self.solver.plan_memory(self.budget, source, saved)
@@ -89,8 +68,7 @@ class Plan:
         self.blocks = self._planned_blocks()
 
     def _planned_blocks(self) -> BlockPlan:
-        """The blocks, beside the weights of the best certificate so far where these are few beside them; a resumed run
-        keeps what it has kept."""
+        """The blocks, and the weights of the best certificate so far where these take little beside them."""
         resume, solver = self.resume, self.solver
         saved = None if resume is None else resume.partition
         best = StateArray(BEST, "feature", in_model=False, in_visits=False)
@@ -115,7 +93,6 @@ class Plan:
 
     @property
     def namespace(self) -> str:
-        """Under which files hold the solver's state."""
         return namespace(self.method.name, self.method.learner)
 
     @property
@@ -131,22 +108,15 @@ class Plan:
 
     def remark(self) -> str:
         """A sentence where classes look like targets of a regression, else ''."""
-        if (
-            self.labels is None
-            or self.multilabel
-            or self.source.label_kind != NUMBERS
-            or len(self.labels.values) <= MANY
-        ):
+        labels = self.labels
+        if labels is None or self.source.label_kind != NUMBERS or len(labels.values) <= MANY:
             return ""
         numbers = option("targets", "numbers") if self.method.learner else option("loss", "epsilon-insensitive")
-        n = f"{len(self.labels.values):,}"
-        return (
-            f"the labels are {n} distinct numbers, each taken for a class; where they are real targets, give {numbers}"
-        )
+        what = f"the labels are {len(labels.values):,} distinct numbers, each taken for a class"
+        return f"{what}; where they are real targets, give {numbers}"
 
     @property
     def multilabel(self) -> bool:
-        """Rows have sets of labels."""
         return self.source.label_kind == SETS
 
     def share_work(self, threads: Threads) -> None:
@@ -159,9 +129,6 @@ class Plan:
     def memory(self) -> dict[str, int]:
         """Bytes by name, as counted against the budget."""
         return dict(self.budget.used)
-
-    def shape(self, array: StateArray) -> tuple[int, ...]:
-        return array.shape(self.n_features, self.source.n_samples)
 
     def describe(self) -> dict:
         """The settings that decide the arithmetic of the run, for its files: a run that goes on must have the same."""
@@ -177,41 +144,27 @@ class Plan:
 
     def describe_blocks(self) -> dict:
         """What decides which rows form which block, beside the settings."""
-        blocks = self.blocks
-        return {
-            "resident": blocks.partition.resident,
-            "capacity": int(blocks.partition.capacity),
-            "set_bytes": blocks.set_bytes,
-            "unit_bytes": blocks.unit_bytes,
-        }
+        blocks, partition = self.blocks, self.blocks.partition
+        sizes = {"capacity": int(partition.capacity), "set_bytes": blocks.set_bytes, "unit_bytes": blocks.unit_bytes}
+        return {"resident": partition.resident} | sizes
 
     def check_resumed(self, saved: CheckpointMeta, path: Location) -> None:
         """InputError, naming the setting, where the checkpoint belongs to another run."""
         if saved.fingerprint != self.source.fingerprint:
-            raise InputError(
-                f"{path}: belongs to another store than {self.source.name}; remove it or name the right one"
-            )
+            other = f"belongs to another store than {self.source.name}"
+            raise InputError(f"{path}: {other}; remove it or name the right one")
         on_cluster = saved.partition.on_cluster
         if on_cluster != bool(self.describe_blocks().get("on_cluster")):
             whose, how = ("a cluster", "with") if on_cluster else ("one machine", "without")
-            raise InputError(
-                f"{path}: is of a run on {whose}; resume {how} {option('cluster')}, or start from it with "
-                f"{option('start_from')}"
-            )
-        if saved.method.name != self.method.name:
-            self._other(path, "solver", saved.method.name, self.method.name)
+            cure = f"resume {how} {option('cluster')}, or start from it with {option('start_from')}"
+            raise InputError(f"{path}: is of a run on {whose}; {cure}")
         for before, ours in (
+            ({"solver": saved.method.name}, {"solver": self.method.name}),
             (saved.method.settings, self.method.settings),
             (saved.settings, self.settings.arithmetic()),
         ):
             for name, value in before.items():
-                if ours.get(name) != value:
-                    self._other(path, name, value, ours.get(name))
+                if (now := ours.get(name)) != value:
+                    begun = f"was begun with {option(name, value)}, but {value_text(now)} is given now"
+                    raise InputError(f"{path}: {begun}; resume with the same, or start afresh")
         self.initial_models.check_resumed(saved.earlier, path)
-
-    @staticmethod
-    def _other(path: Location, name: str, before, now) -> None:
-        raise InputError(
-            f"{path}: was begun with {option(name, before)}, but {value_text(now)} is given now; resume with the same, "
-            "or start afresh"
-        )

@@ -1,8 +1,5 @@
 """The record of a run: where it stands, which is checkpointed; what it has done, which is shown; how it ended; and its
-events, as callbacks and traces get them.
-
-Events are plain dicts, one JSON line each in a trace; model/events.py declares them.
-"""
+events, which model/events.py declares."""
 
 import math
 from collections.abc import Sequence
@@ -16,27 +13,56 @@ from blocksvm.base.errors import option
 from blocksvm.base.settings import plain
 from blocksvm.model.events import RunEvent, versions
 from blocksvm.problems.certificate import Certificate
-from blocksvm.problems.expansion import Support
+from blocksvm.problems.kernel_problem import Support
 from blocksvm.problems.problem_settings import learns_together
-from blocksvm.solvers.solver import Solver, State
+from blocksvm.solvers.solver import State
 from blocksvm.sources.source import ReadingCost
 from blocksvm.store.descriptions import Count, Size
-from blocksvm.training.certificate import CertificatePolicy
 from blocksvm.training.plan import Plan
 from blocksvm.training.run_settings import ROUNDING
-from blocksvm.training.schedule import PassStats
 from blocksvm.training.settings import suits_newton
 from blocksvm.training.visit import VisitResult
-from blocksvm.training.working_set import WorkingSet
 
 READING, CLOSED, TOLD, AT_REST = "reading", "closed", "told", "at rest"  # phases of an outer iteration
 STILL = 3  # outer iterations without progress after which a primal method has come to rest
+# The gap that visits suggest is computed before each row's own step, while w moves on.  The certified gap is taken to
+# be this part of it, until the first certificate has measured the ratio (on other data: 0.05 to 0.25 where passes over
+# a working set come between the visits, 0.45 to 0.75 on a million rows without).  With 1 ten data sets take 1.1 times
+# as many readings; with 0, so that the first reading is followed by a certificate, 21 million nonzeros one more, of 7.
+FIRST_RATIO = 0.2
+WORK_BETWEEN = 10.0  # readings of all rows, in nonzeros visited: after so many a certificate is due
+
+
+@dataclass
+class CertificatePolicy:
+    """Decides when a certificate is due: where the gap that the visits suggest, times the ratio that the last
+    certificate has shown, is within the tolerance; or when the work since the last attempt is many times its own.
+    ratio: by what the gap is estimated from, all rows as they were visited, or the working set after its passes; work:
+    nonzeros visited since the last attempt, further passes over a block in memory aside."""
+
+    ratio: dict[str, float] = field(default_factory=lambda: {"rows": FIRST_RATIO, "set": 1.0})
+    work: float = 0.0
+
+    def due(self, kind: str, estimated_gap: float | None, tol: float, work_of_reading: float) -> bool:
+        """kind: 'rows' or 'set', what the estimate was made from."""
+        if estimated_gap is None:
+            return False
+        overdue = kind == "rows" and self.work >= WORK_BETWEEN * work_of_reading
+        return estimated_gap * self.ratio[kind] <= tol or overdue
+
+    def learn(self, kind: str, estimated_gap: float | None, rel_gap: float | None) -> None:
+        """rel_gap: as certified."""
+        self.work = 0.0
+        if estimated_gap and rel_gap and estimated_gap > 0.0:
+            ratio = rel_gap / estimated_gap
+            # above 1: of all rows, the estimate lacked those at rest, which the certificate has brought back; the set
+            # lacks none, so that it comes of rounding
+            self.ratio[kind] = min(1.0, ratio) if kind == "rows" else ratio
 
 
 @dataclass
 class Certified:
-    """A certificate that was taken at the end of an outer iteration, when the run had made so many passes: its
-    figures, by name."""
+    """The figures of a certificate that was taken at the end of an outer iteration, after so many passes."""
 
     outer: Size
     passes: Size
@@ -45,53 +71,36 @@ class Certified:
 
 @dataclass
 class Cycle:
-    """What ``PassStats`` begin with: the gain of all passes and their work, since this reading of all rows began or
-    since the certificate that last chose the working set; worth: of the last pass over the set; read: nonzeros of the
-    blocks visited since that."""
+    """What ``PassStats`` begin with."""
 
-    gain: float = 0.0
+    gain: float = 0.0  # of all passes since this reading began, or since the certificate that last chose the set
     work: float = 0.0
-    worth: float = 1.0
-    read: int = 0
-
-    def after(self, result: VisitResult, stats: PassStats) -> PassStats:
-        """Count a visit that was begun with ``stats``, and return those at its end."""
-        for done in result.passes:
-            stats = stats.after(done)
-        self.gain, self.work = stats.cycle_gain, stats.cycle_work
-        return stats
+    worth: float = 1.0  # of the last pass over the set
+    read: int = 0  # nonzeros of the blocks visited since
 
 
 @dataclass
 class Progress:
     """Where a run stands, between two visits: all that decides how it goes on, beside the state and the working set.
+    phase: CLOSED: all blocks have been visited, so that only certificates are left; TOLD: its event has been emitted,
+    so that it is at its end; AT_REST: that, and no row that the certificate before the last found movable has moved."""
 
-    outer: iteration, from 1; visit: blocks visited in it; phase: READING; CLOSED: all blocks have been visited, so
-    that only certificates are left; TOLD: its event has been emitted, so that it is at its end; AT_REST: that, and no
-    row that the certificate before the last found movable has moved since; passes: of every visit to a block;
-    set_passes: of every opportunity for a visit to the working set, 0 where none was made; passes_made: the most over
-    a row in the outer iterations before; cycle: of visits to blocks and to the set; estimates: of the primal, the
-    latest; suggested: primal, dual and gap, as the visits do, and set_gap: the gap of the set that the last
-    certificate chose, once it has been passed over; policy: when a certificate is due; certified: the last one taken;
-    best: that of the least primal, whose w the state has kept; warm_started: the run began at another one's end.
-    """
-
-    outer: Count = 1
-    visit: Size = 0
+    outer: Count = 1  # iteration
+    visit: Size = 0  # blocks visited in it
     phase: Annotated[str, Meta(pattern="^(reading|closed|told|at rest)$")] = READING
-    passes: list[Size] = field(default_factory=list)
-    set_passes: list[Size] = field(default_factory=list)
-    passes_made: int = 0
+    passes: list[Size] = field(default_factory=list)  # of every visit to a block
+    set_passes: list[Size] = field(default_factory=list)  # of every opportunity for a visit to the working set
+    passes_made: int = 0  # the most over a row in the outer iterations before
     cycle: Cycle = field(default_factory=Cycle)
-    estimates: list[float | None] = field(default_factory=list)
+    estimates: list[float | None] = field(default_factory=list)  # of the primal, the latest
     suggested: Annotated[list[float | None], Meta(min_length=3, max_length=3)] = field(
-        default_factory=lambda: [None, None, None]
+        default_factory=lambda: [None, None, None]  # primal, dual and gap, by the visits
     )
-    set_gap: float | None = None
+    set_gap: float | None = None  # of the set that the last certificate chose, once it has been passed over
     policy: CertificatePolicy = field(default_factory=CertificatePolicy)
-    certified: Certified | None = None
-    best: Certified | None = None
-    warm_started: bool = False
+    certified: Certified | None = None  # the last certificate
+    best: Certified | None = None  # that of the least primal, whose w the state has kept
+    warm_started: bool = False  # the run began at another one's end
 
     @property
     def gap(self) -> tuple[str, float | None]:
@@ -100,7 +109,6 @@ class Progress:
 
     @property
     def moves(self) -> int:
-        """All passes made."""
         return sum(self.passes) + sum(self.set_passes)
 
     @property
@@ -118,36 +126,20 @@ class Progress:
     def begin_outer(self) -> None:
         self.outer, self.visit, self.phase = self.outer + 1, 0, READING
 
-    def block_stats(self, read: int, working_set: WorkingSet | None, first_outer: int) -> PassStats:
-        """The figures for a schedule before a visit to a block, of which ``read`` nonzeros had to be read; first_outer:
-        the outer iteration that the run began with."""
-        self.cycle.work += read
-        return PassStats(
-            visit_work=read, cycle_gain=self.cycle.gain, cycle_work=self.cycle.work, with_set=working_set is not None,
-            first_of_warm_start=self.warm_started and self.outer == first_outer,
-        )  # fmt: skip
-
-    def count(self, result: VisitResult, stats: PassStats, nnz: int) -> None:
-        """A visit to a block of so many nonzeros has been made, begun with ``stats``."""
-        stats = self.cycle.after(result, stats)
+    def count(self, result: VisitResult, nnz: int) -> None:
+        """A visit to a block of so many nonzeros has been made."""
+        self.cycle.gain, self.cycle.work = result.stats.cycle_gain, result.stats.cycle_work
         # further passes over a block fill the time that a disk takes: the first alone counts towards a certificate
         self.policy.work += result.passes[0].nnz_visited
-        self.passes.append(stats.passes)
+        self.passes.append(result.stats.passes)
         self.cycle.read += nnz
 
-    def set_stats(self, working_set: WorkingSet) -> PassStats:
-        """The figures for a schedule before a visit to the working set."""
-        return PassStats(
-            cycle_gain=self.cycle.gain, cycle_work=self.cycle.work, with_set=True,
-            read=self.cycle.read / max(1, working_set.n_nonzeros),
-        )  # fmt: skip
-
-    def count_set(self, result: VisitResult, stats: PassStats, left_out: float | None) -> None:
+    def count_set(self, result: VisitResult, left_out: float | None) -> None:
         """A visit to the working set has been made; left_out: of the gap, by the certificate that chose the set
         for it, the part of the rows outside of it."""
-        stats = self.cycle.after(result, stats)
+        stats = result.stats
+        self.cycle = Cycle(stats.cycle_gain, stats.cycle_work, stats.worth)
         self.policy.work += sum(done.nnz_visited for done in result.passes)
-        self.cycle.worth, self.cycle.read = stats.worth, 0
         self.set_passes.append(stats.passes)
         if left_out is not None and self.estimates[-1]:
             self.set_gap = (stats.seen + left_out) / abs(self.estimates[-1])
@@ -168,8 +160,7 @@ class Progress:
 
 @dataclass
 class Passes:
-    """What the passes of an outer iteration have done: rows and nonzeros visited, gain of the dual, losses as they were
-    seen, seconds."""
+    """Of an outer iteration's passes: rows and nonzeros visited, gain of the dual, losses as seen, seconds."""
 
     rows: int = 0
     nnz: int = 0
@@ -183,13 +174,12 @@ class Passes:
             self.rows += done.rows_visited
             self.nnz += done.nnz_visited
             self.loss_sum += done.loss_sum
-        self.seconds += sum(result.seconds)
+        self.seconds += result.seconds
 
 
 @dataclass
 class Traffic:
-    """Of a cluster: bytes sent to workers, and received from them; their seconds of work, and those that the loop has
-    waited for them."""
+    """Of a cluster: bytes sent to workers and received, their seconds of work, and those that the loop has waited."""
 
     bytes_sent: int = 0
     bytes_received: int = 0
@@ -199,18 +189,14 @@ class Traffic:
 
 @dataclass
 class Tally:
-    """The work of an outer iteration.
-
-    blocks, working_set: of the passes over them; set_visits: how many opportunities there were for a visit to the set;
-    reading: what blocks have cost, the seconds of all threads that read and decode, which work while others train;
-    certificates: how many took a reading."""
+    """The work of an outer iteration."""
 
     blocks: Passes = field(default_factory=Passes)
     working_set: Passes = field(default_factory=Passes)
-    set_visits: int = 0
-    reading: ReadingCost = field(default_factory=ReadingCost)
+    set_visits: int = 0  # opportunities for a visit to the set
+    reading: ReadingCost = field(default_factory=ReadingCost)  # of blocks, in seconds of all threads that read
     traffic: Traffic = field(default_factory=Traffic)
-    certificates: int = 0
+    certificates: int = 0  # that took a reading
 
     def figures(self, progress: Progress) -> dict:
         passes, reading, traffic = progress.passes_now(), self.reading, self.traffic
@@ -243,37 +229,29 @@ class Tally:
 @dataclass(frozen=True)
 class Result:
     """A run's end.  status 'converged', 'rounding' (no better certificate can be had in double precision), 'max-outer',
-    'max-passes', 'max-seconds', 'stopped' or 'interrupted'; w (n_vectors * (d + 1),), the constant feature's weight
-    last; alpha (l,) or None; certificate of exactly this w and alpha, or None where interrupted; passes of every visit,
-    set_passes of every one to the working set; memory by name as planned; note: a sentence about what the run has
-    shown; support: of a solver whose result is no vector of weights, the rows that it stands on; cause, advice: of a
-    run that a limit has ended before its tolerance, why and what to do (``cause_of``), else None;
-    outer_of_weights: the outer iteration of w and its primal, where it is an earlier one than that of alpha and the
-    dual value."""
+    'max-passes', 'max-seconds', 'stopped' or 'interrupted'."""
 
     status: str
-    w: np.ndarray
-    alpha: np.ndarray | None
-    certificate: Certificate | None
+    w: np.ndarray  # (n_vectors * (d + 1),), the constant feature's weight last
+    alpha: np.ndarray | None  # (l,)
+    certificate: Certificate | None  # of exactly this w and alpha; None where interrupted
     outer: int
     seconds: float
-    passes: list[int]
-    set_passes: list[int]
-    memory: dict[str, int]
-    note: str = ""
-    support: Support | None = None
-    cause: str | None = None
-    advice: str | None = None
-    outer_of_weights: int | None = None
+    passes: list[int]  # of every visit
+    set_passes: list[int]  # of every one to the working set
+    memory: dict[str, int]  # by name, as planned
+    note: str = ""  # a sentence about what the run has shown
+    support: Support | None = None  # the rows that the result stands on, where it is no vector of weights
+    cause: str | None = None  # why a limit has ended the run before its tolerance (``cause_of``)
+    advice: str | None = None  # what to do then
+    outer_of_weights: int | None = None  # of w and its primal, where it is before that of alpha and the dual value
 
 
 UNCERTIFIED = {name: None for name in ("primal", "dual", "rel_gap", "accuracy", "rmse", "rounding")}
 
 
 def start_event(plan: Plan, progress: Progress) -> RunEvent:
-    """Settings, the data, the plan of memory."""
     source, settings, solver = plan.source, plan.settings, plan.solver
-    capabilities = solver.capabilities
     event: dict[str, Any] = {
         "event": "start" if plan.resume is None else "resume",
         "solver": solver.name,
@@ -284,7 +262,7 @@ def start_event(plan: Plan, progress: Progress) -> RunEvent:
         "max_outer": settings.outer_limit(),
         "max_passes": settings.max_passes,
         "max_seconds": None if math.isinf(settings.max_seconds) else settings.max_seconds,
-        "learner_settings": plain(solver.settings) if capabilities.predicts_first else None,
+        "learner_settings": plain(solver.settings) if solver.capabilities.predicts_first else None,
         "store": source.name,
         "fingerprint": source.fingerprint,
         "n_samples": source.n_samples,
@@ -317,21 +295,16 @@ def ended(progress: Progress, plan: Plan, state: State, seconds: float) -> str |
             return end
         if progress.phase == AT_REST:
             return ROUNDING
-    if solver.finished(state) or stalled(solver, progress.estimates, settings.tol):
+    known = [one for one in progress.estimates if one is not None]
+    primal_only = solver.capabilities.minimises and not solver.capabilities.certifies
+    still = primal_only and len(known) > STILL and max(known) - min(known) <= settings.tol * abs(known[-1])
+    if solver.finished(state) or still:
         return "converged"
     if progress.outer - plan.initial_models.outers >= settings.outer_limit():
         return "max-outer"
     if settings.passes_left(progress.passes_made) < 1:
         return "max-passes"
     return "max-seconds" if seconds > settings.max_seconds else None
-
-
-def stalled(solver: Solver, estimates: list[float | None], tol: float) -> bool:
-    """The primal estimate of a solver without a dual has stood still for some time."""
-    known = [one for one in estimates if one is not None]
-    if solver.capabilities.certifies or not solver.capabilities.minimises or len(known) <= STILL:
-        return False
-    return max(known) - min(known) <= tol * abs(known[-1])
 
 
 LARGE, LONG = 1e4, 30.0  # of C ||x||^2, and of the largest norm: above them they are called the cause
@@ -354,11 +327,9 @@ def others_to_try(plan: Plan) -> str:
 
 
 def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[str | None, str | None]:
-    """(cause, advice) of a run that did not reach its tolerance; (None, None) of others.
-
-    A pass of coordinate descent brings the dual less the larger C ||x||^2 is, as that is the curvature's part that the
-    penalty does not even out: above ``LARGE`` it is the cause, of the rows' norms where these are above ``LONG``.
-    """
+    """(cause, advice) of a run that did not reach its tolerance; (None, None) of others.  A pass of coordinate descent
+    brings the dual less the larger C ||x||^2 is, the curvature's part that the penalty does not even out: above
+    ``LARGE`` it is the cause, of the rows' norms where these are above ``LONG``."""
     if certificate is None or not (status == ROUNDING or status.startswith("max-")):
         return None, None
     settings, source, gap = plan.settings, plan.source, certificate.rel_gap
@@ -367,8 +338,7 @@ def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[
     misses = by_default and plan.solver.capabilities.minimises if gap is None else gap > tol
     if not misses:
         return None, None
-    problem = plan.solver.problem
-    C = 1.0 if problem is None else float(np.max(problem.cost))
+    C = 1.0 if plan.solver.problem is None else float(np.max(plan.solver.problem.cost))
     far = f"the gap {gap:.1e} is above" if gap is not None else "the primal still changes by more than"
     far += f" {option('tol', tol)}"
     if status == ROUNDING:

@@ -1,5 +1,4 @@
-"""Schedules: how many inner passes a visit gets, to a block and to the working set: one small class a schedule, asked
-before and after each pass."""
+"""Schedules: how many inner passes a visit gets, to a block and to the working set."""
 
 from __future__ import annotations
 
@@ -20,31 +19,22 @@ MOST_FIXED = 1_000_000  # that may be asked for: far beyond what any block has u
 @dataclass(frozen=True)
 class PassStats:
     """The figures by which a schedule decides, before a pass and after it; work counts nonzeros, each once where it is
-    read from disk and once in each pass.
+    read from disk and once in each pass."""
 
-    passes: done in this visit; finished: the solver is done with the block; gain, work: what the last pass added to
-    the dual, and for which work; visit_gain, visit_work: the same of the whole visit, with the reading of its block;
-    cycle_gain, cycle_work: of all since this reading of all rows began, or since the certificate that last chose the
-    set; seen: the set's share of the gap as the last pass saw it; read: nonzeros of the blocks visited since the last
-    pass over the set, in units of the set's; with_set: there is a working set; first_of_warm_start: this is the first
-    reading of a run that began at another's end, which tells how much of the gap is left.
-    """
-
-    passes: int = 0
-    finished: bool = False
-    gain: float = 0.0
-    work: float = 0.0
-    visit_gain: float = 0.0
+    passes: int = 0  # done in this visit
+    finished: bool = False  # the solver is done with the block
+    gain: float = 0.0  # what the last pass added to the dual
+    work: float = 0.0  # of that pass
+    visit_gain: float = 0.0  # the same of the whole visit, with the reading of its block
     visit_work: float = 0.0
-    cycle_gain: float = 0.0
+    cycle_gain: float = 0.0  # since this reading of all rows began, or since the certificate that last chose the set
     cycle_work: float = 0.0
-    seen: float = float("inf")
-    read: float = float("inf")
-    with_set: bool = False
-    first_of_warm_start: bool = False
+    seen: float = float("inf")  # the set's share of the gap as the last pass saw it
+    read: float = float("inf")  # nonzeros of the blocks visited since the last pass over the set, in units of the set's
+    with_set: bool = False  # there is a working set
+    first_of_warm_start: bool = False  # the first reading of a run that began at another's end: it tells the gap left
 
     def after(self, result: PassResult) -> PassStats:
-        """Once a pass has been made."""
         gain, work = result.gain, float(result.nnz_visited)
         return replace(
             self, passes=self.passes + 1, finished=result.finished, gain=gain, work=work, seen=result.seen,
@@ -63,8 +53,7 @@ class PassStats:
 @runtime_checkable
 class Schedule(Protocol):
     """tolerance: the range of the projected gradients at which a visit ends, or None; needs: what a solver must have
-    for it, '' where any will do; by_clock: ``ready`` tells whether the next block has been read (always False
-    otherwise)."""
+    for it; by_clock: ``ready`` tells whether the next block has been read (always False otherwise)."""
 
     tolerance: float | None = None
     needs: str = ""
@@ -76,14 +65,12 @@ class Schedule(Protocol):
 
     def between(self, stats: PassStats, ready: bool, last_worth: float) -> bool:
         """Whether a pass over the working set is made between two blocks, once these have had as many nonzeros as it:
-        the less the last one was worth, the more blocks come before the next (its square needed less time on eight
-        sets than its first power: 0.85 to 1.0)."""
+        the less the last one was worth, the more (its square took 0.85 to 1.0 of the time of its first power)."""
         return not stats.passes and stats.read * min(1.0, max(0.0, last_worth)) ** 2 >= 1.0
 
     def after_reading(self, stats: PassStats) -> bool:
-        """Whether one is made when all blocks have been visited, or the set has been chosen once more: as long as
-        passes add more to the dual for their work than reading all rows again promises (the marginal value theorem:
-        Charnov, Theoretical Population Biology 9, 1976)."""
+        """Whether one is made when all blocks have been visited, or the set has been chosen anew: while passes add more
+        to the dual for their work than another reading promises (Charnov, Theoretical Population Biology 9, 1976)."""
         return stats.passes < MOST_PASSES and stats.worth > NEXT_CYCLE
 
 
@@ -110,11 +97,8 @@ class Tolerance(Schedule):
 
 
 class Auto(Schedule):
-    """One pass over each block where there is a working set, whose passes serve all rows.
-
-    Without one further passes over a block are made while they add more for their work than going on to the next block
-    does: where most rows come to rest, they cost little.
-    """
+    """One pass over each block where there is a working set, whose passes serve all rows; else further ones while they
+    add more for their work than going on to the next block does: where most rows come to rest, they cost little."""
 
     def block(self, stats: PassStats, ready: bool) -> bool:
         if stats.with_set or stats.first_of_warm_start or stats.passes >= MOST_PASSES:
@@ -123,9 +107,8 @@ class Auto(Schedule):
 
 
 class Overlap(Schedule):
-    """Until the next block has been read, over all that is in memory meanwhile (dual cached loops: Matsushima,
-    Vishwanathan, Smola, KDD 2012): once over the block and then over the working set, or, without one, over the
-    block.  The one schedule that goes by the clock."""
+    """Until the next block has been read (dual cached loops: Matsushima, Vishwanathan, Smola, KDD 2012): once over the
+    block and then over the working set, or, without one, over the block.  The one schedule that goes by the clock."""
 
     by_clock = True
 
@@ -145,8 +128,7 @@ SCHEDULES = Registry(
 
 
 def make_schedule(text: str) -> Schedule:
-    """A schedule from 'auto', 'overlap', 'tol:EPS', a number, or the location of one from outside the package;
-    InputError for anything else."""
+    """From 'auto', 'overlap', 'tol:EPS', a number, or the location of one's own; InputError for anything else."""
     if text in SCHEDULES or (":" in text and not text.startswith("tol:")):
         return SCHEDULES.load(text)
     try:
@@ -158,7 +140,5 @@ def make_schedule(text: str) -> Schedule:
             return Fixed(int(text))
     except ValueError:
         pass
-    raise InputError(
-        f"{option('schedule', text)}: expected auto, overlap, tol:EPS with EPS > 0, a number of passes from 1 to "
-        f"{MOST_FIXED:,}, or your own as MODULE:ATTRIBUTE"
-    )
+    wanted = f"auto, overlap, tol:EPS with EPS > 0, a number of passes from 1 to {MOST_FIXED:,}"
+    raise InputError(f"{option('schedule', text)}: expected {wanted}, or your own as MODULE:ATTRIBUTE")

@@ -26,16 +26,11 @@ AUTO = 0.0  # in the place of the working set's share: as much as the memory pla
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """Settings of a run.
+    """Settings of a run, the last ones as ``RUN_SETTINGS`` describes them; InputError for what is wrong with them."""
 
-    solver: a name of ``online.methods``; learner: it is meant as an online learner (pegasos is a solver, too);
-    method: the solver's own settings as they were given, which its ``Settings`` resolve when the rows are known; the
-    others as ``RUN_SETTINGS`` describes them.  Raises InputError, in its caller's words, for what is wrong with them.
-    """
-
-    solver: str = "dual-cd"
-    learner: bool = False
-    method: Mapping = field(default_factory=dict)
+    solver: str = "dual-cd"  # a name of ``online.methods``
+    learner: bool = False  # it is meant as an online learner (pegasos is a solver, too)
+    method: Mapping = field(default_factory=dict)  # the solver's own settings as given, resolved when rows are known
     bias: float | str = 0.0
     schedule: str = "auto"
     working_set: str = "auto"
@@ -51,8 +46,7 @@ class TrainSettings:
 
     @classmethod
     def of(cls, solver: str | None = None, learner: str | Learner | None = None, **keywords) -> TrainSettings:
-        """From keywords as ``fit`` takes them: those of the run, and the solver's own; a solver or a learner also as
-        the object itself."""
+        """From keywords as ``fit`` takes them; a solver or a learner also as the object itself."""
         if solver is not None and learner is not None:
             raise InputError(f"{option('solver')} and {option('learner')} say the same thing; give one of them")
         solver = None if solver is None else SOLVERS.name_of(solver)
@@ -62,24 +56,22 @@ class TrainSettings:
         return cls(solver=learner or solver or cls.solver, learner=learner is not None, method=keywords, **run)
 
     @classmethod
-    def continuing(
-        cls, path: str | Location, solver: str | None = None, learner: str | Learner | None = None, **keywords
-    ):
-        """The settings of a model's learner, to go on with; the keywords must agree with them."""
+    def continuing(cls, path: str | Location, solver: str | None = None, learner: str | Learner | None = None, **more):
+        """The settings of a model's learner, to go on with; those that are given must agree with them."""
         saved = describe_model(path)
         method = saved.method
         learner = None if learner is None else LEARNERS.name_of(learner)
         for name, wanted in (("solver", solver), ("learner", learner)):
             if wanted is not None and wanted != method.name:
                 raise InputError(f"{path}: was learned by {method.name}, not by {wanted}; leave {option(name)} out")
-        by_user(keywords, solver=solver, learner=learner)
+        by_user(more, solver=solver, learner=learner)
         with names_of(path):
             takes = get_method(method.name, method.learner).takes(method.settings)
-            values = {name: keywords.pop(name) for name in takes.names() if name in keywords}
-            if keywords.get("bias") is None:
-                keywords["bias"] = saved.constant
+            values = {name: more.pop(name) for name in takes.names() if name in more}
+            if more.get("bias") is None:
+                more["bias"] = saved.constant
             named = {"learner" if method.learner else "solver": method.name}
-            return cls.of(**named, **continued_settings(path, method, takes, values), **keywords)
+            return cls.of(**named, **continued_settings(path, method, takes, values), **more)
 
     def __post_init__(self):
         by_user(self.method, solver=self.solver, schedule=self.schedule)
@@ -90,19 +82,15 @@ class TrainSettings:
         object.__setattr__(self, "method", method.takes(self.method).checked(self.method, method.name))
         make_schedule(self.schedule)
         if not method.capabilities.schedules and self.schedule not in ("auto", "1"):
-            raise InputError(
-                f"{option('schedule', self.schedule)}: {self.solver} sees each row once in an epoch; leave it out"
-            )
+            given = option("schedule", self.schedule)
+            raise InputError(f"{given}: {self.solver} sees each row once in an epoch; leave it out")
         if self.free_bias:
             self.capabilities.require("free_bias", self.solver, "bias=free", "give the value of a constant feature")
         if working_set_share(self.working_set) not in (None, AUTO):
             self.capabilities.require("working_set", self.solver, "working_set")
-        needs = self.make_schedule().needs
-        if needs and not method.capabilities.working_set:
-            raise InputError(
-                f"{option('schedule', self.schedule)}: needs {needs}, which {self.solver} has not; give a number of "
-                "passes"
-            )
+        if (needs := self.make_schedule().needs) and not method.capabilities.working_set:
+            given = option("schedule", self.schedule)
+            raise InputError(f"{given}: needs {needs}, which {self.solver} has not; give a number of passes")
 
     @property
     def capabilities(self):
@@ -118,16 +106,12 @@ class TrainSettings:
         return 0.0 if isinstance(self.bias, str) else self.bias
 
     def settled(self, source: Source) -> TrainSettings:
-        """With a solver in the place of 'auto': newton where its reading is worth it (``suits_newton``) and nothing is
-        asked for that only dual-cd has."""
+        """With a solver in place of 'auto': newton where it suits, and nothing is asked for that only dual-cd has."""
         if self.solver != "auto" or self.learner:
             return self
-        plain_run = (self.schedule, self.working_set, self.method.get("multiclass")) in (
-            ("auto", "auto", None), ("auto", "auto", REST),
-        )  # fmt: skip
-        newton = plain_run and suits_newton(
-            str(PROBLEM_SETTINGS.resolve({"loss": self.method.get("loss")}, "a run")["loss"]), source, self.memory
-        )
+        plain_run = self.schedule == self.working_set == "auto" and self.method.get("multiclass") in (None, REST)
+        loss = PROBLEM_SETTINGS.resolve({"loss": self.method.get("loss")}, "a run")["loss"]
+        newton = plain_run and suits_newton(str(loss), source, self.memory)
         method = {name: value for name, value in self.method.items() if not newton or name != MULTICLASS.name}
         return replace(self, solver="newton" if newton else "dual-cd", method=method)
 
@@ -161,11 +145,8 @@ class TrainSettings:
 
 def suits_newton(loss: str, source: Source, memory: int) -> bool:
     """Whether Newton's method is the one for a loss on these rows, by counts alone: it is smooth, the Hessians take a
-    quarter of the memory at most, and there are ten rows or more a feature, each of which is in a tenth of them.
-
-    Then its eight readings take less than those of dual-cd, whatever C is, and a Hessian little more than the reading;
-    where rows have few of the features, a Hessian takes many times as long, and dual-cd few readings
-    (experiments/results/tall.md)."""
+    quarter of the memory at most, and there are ten rows or more a feature, each of which is in a tenth of them.  Then
+    its eight readings take less than those of dual-cd, whatever C is (experiments/results/tall.md)."""
     d, n = source.n_features + 1, source.n_samples
     smooth = get_loss(loss).has("second_derivative")
     return smooth and 16 * d * d <= memory / 4 and 10 * d <= n and d * n <= 10 * (source.n_nonzeros + n)
@@ -180,7 +161,6 @@ def working_set_share(text: str) -> float | None:
     except ValueError:
         share = math.nan
     if not 0.0 < share < 1.0:
-        raise InputError(
-            f"{option('working_set', text)}: expected auto, none, or a share of the memory between 0 and 1"
-        )
+        given = option("working_set", text)
+        raise InputError(f"{given}: expected auto, none, or a share of the memory between 0 and 1")
     return share

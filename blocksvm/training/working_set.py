@@ -28,6 +28,7 @@ BIN_BITS, BINS = 48, 1 << 15  # of a share's bits, those that are not looked at 
 TABLE_BYTES = 4
 MEMBER_BYTES = 8 + 4 + 4 + 24
 SLOT_BYTES = 1 + MEMBER_BYTES
+SAVED = ("rows", "lengths", "share", "member", "sums")
 
 
 def figures_of(working_set: WorkingSet | None) -> dict:
@@ -66,12 +67,9 @@ def bytes_of_row(source: Source) -> float:
 
 
 class WorkingSet:
-    """Rows copied out of the blocks, within ``n_bytes`` of memory and for rows of this source.
-
-    block: the copies, of which ``members`` (m,) int32 are passed over; share (n,) float64: of the block's rows, their
-    shares of the gap when they were visited last; seen: the sum of all shares as the rows passed by in this reading,
-    and left_out: of those that are no members.
-    """
+    """Rows copied out of a source's blocks, within ``n_bytes`` of memory.  block: the copies, of which ``members`` (m,)
+    int32 are passed over; share (n,) float64: their shares of the gap when they were visited last; seen: the sum of all
+    shares as the rows passed by in this reading, and left_out: of those that are no members."""
 
     def __init__(self, source: Source, n_bytes: int):
         shape, element = source.shape, source.shape.element_bytes
@@ -97,11 +95,6 @@ class WorkingSet:
     def members(self) -> np.ndarray:
         return np.flatnonzero(self.member[: self.used[0]]).astype(np.int32)
 
-    def has(self, rows: np.ndarray) -> np.ndarray:
-        """(n,) bool: which of these rows are members."""
-        slots = self.slots[rows]
-        return (slots >= 0) & (self.member[slots] > 0)
-
     @property
     def n_members(self) -> int:
         return int(self.used[1])
@@ -110,6 +103,11 @@ class WorkingSet:
     def n_nonzeros(self) -> int:
         """Of the members."""
         return int(self.used[3])
+
+    def has(self, rows: np.ndarray) -> np.ndarray:
+        """(n,) bool: which of these rows are members."""
+        slots = self.slots[rows]
+        return (slots >= 0) & (self.member[slots] > 0)
 
     def begin_reading(self, reset: bool) -> None:
         """All rows will pass by once more; reset: no row is a member before it has."""
@@ -132,7 +130,6 @@ class WorkingSet:
         self.left_out += share
 
     def end_reading(self) -> None:
-        """All rows have passed by."""
         self.reached = self.least
 
     def offer(self, block: Block, share: np.ndarray) -> None:
@@ -160,7 +157,6 @@ class WorkingSet:
         self._settle()
 
     def close_gaps(self) -> None:
-        """Close the gaps that rows which are no members any more have left."""
         compact(self.slots, self.held, self.capacity, self.used, self.member, self.held_share)
 
     def update(self, members: np.ndarray, share: np.ndarray) -> None:
@@ -168,12 +164,11 @@ class WorkingSet:
         self.share[members] = share[members]
 
     def _select(self, block: Block, share: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-        """Keep, of the members and the rows of a block that are wanted, those of the largest shares.  Returns the rows
-        of the block that are chosen."""
+        """Keep, of the members and the wanted rows of a block, those of the largest shares; returns these rows."""
         members = self.members
-        number = np.concatenate([self.held.rows[members], block.rows[wanted]])
-        both = np.maximum(np.concatenate([self.held_share[members], share[wanted]]), 0.0)
-        size = np.concatenate([np.diff(self.held.indptr)[members], np.diff(block.indptr)[wanted]])
+        number = np.append(self.held.rows[members], block.rows[wanted])
+        both = np.maximum(np.append(self.held_share[members], share[wanted]), 0.0)
+        size = np.append(np.diff(self.held.indptr)[members], np.diff(block.indptr)[wanted])
         chosen, least = largest_first(both, size, number, self.capacity)
         # many short rows may fill the slots first
         if np.count_nonzero(chosen) > len(self.member):
@@ -192,20 +187,14 @@ class WorkingSet:
 
     def saved(self) -> dict[str, np.ndarray]:
         """The state for a checkpoint: the rows held in their order, members and others, without their entries."""
-        n = self.used[0]
-        return {
-            "rows": self.held.rows[:n],
-            "lengths": np.diff(self.held.indptr[: n + 1]),
-            "share": self.held_share[:n],
-            "member": self.member[:n],
-            "sums": np.array([self.least, self.reached, self.seen, self.left_out]),
-        }
+        n, held = self.used[0], self.held
+        of_rows = held.rows[:n], np.diff(held.indptr[: n + 1]), self.held_share[:n], self.member[:n]
+        sums = np.array([self.least, self.reached, self.seen, self.left_out])
+        return dict(zip(SAVED, (*of_rows, sums), strict=True))
 
     def restore(self, saved: dict[str, np.ndarray], blocks: Iterable[Block]) -> None:
-        """The same rows again; blocks: all rows, once."""
         none = np.empty(0, bool)  # which no array of ours is of
-        names = ("rows", "lengths", "share", "member", "sums")
-        rows, lengths, share, member, sums = arrays = [saved.get(name, none) for name in names]
+        rows, lengths, share, member, sums = arrays = [saved.get(name, none) for name in SAVED]
         n, most = len(rows), len(self.slots)
         sound: bool = [array.dtype for array in arrays] == [array.dtype for array in self.saved().values()]
         sound = sound and len(lengths) == len(share) == len(member) == n <= len(self.member) and len(sums) == 4

@@ -1,8 +1,7 @@
 """The rows of a working set: copied out of the blocks that pass by, one after the other in memory of their own.
 
-A slot is a row's position in the set; slots (l,) int32 has it by the row's number in its source, or -1.  A row that leaves
-keeps its slot, no longer a member, until the set is compacted.
-
+A slot is a row's position in the set; slots (l,) int32 has it by the row's number in its source, or -1.  A row that
+leaves keeps its slot, no longer a member, until the set is compacted.
 """
 
 import numpy as np
@@ -15,9 +14,9 @@ from blocksvm.sources.block_kernels import copy_row
 def renew(indptr, lengths, rows, share, least, slots, used, member, held_share, wanted):
     """New shares for the rows of a block that have a slot; those with a share below ``least`` >= 0 are no members.
 
-    member (most slots,) uint8 and held_share (most slots,) float64, by slot; used (4,) int64: slots in use, members, the
-    members' elements and entries; wanted (n,) int32 is filled with the rows of the block that have enough and are no
-    members.  Returns (how many, their elements, sum of all shares, sum of those below ``least``).
+    member (most slots,) uint8 and held_share (most slots,) float64, by slot; used (4,) int64: slots in use, members,
+    the members' elements and entries; wanted (n,) int32 is filled with the rows of the block that have enough and are
+    no members.  Returns (how many, their elements, sum of all shares, sum of those below ``least``).
     """
     count = size = 0
     total = below = 0.0

@@ -1,9 +1,6 @@
 """Probabilities for decision values that are none, from rows that the models have not seen: Platt's sigmoid, or an
-isotonic function.
-
-The held-out decision values are counted in bins (the upper bits of their float32), each of which stands for the mean of
-the values in it.
-"""
+isotonic function.  The held-out values are counted in bins (the upper bits of their float32), each of which stands for
+the mean of the values in it."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +14,7 @@ from blocksvm.base.threads import Threads
 from blocksvm.model.decision_values import ISOTONIC, PLATT
 from blocksvm.model.measures import bins_of
 from blocksvm.sources.source import Source
-from blocksvm.training.loop import OuterLoop, Watch
+from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.folds import folds_of, held_out_method, targets_of
@@ -37,27 +34,21 @@ def check_calibrated(kind: str, settings: TrainSettings, two_classes: bool) -> N
         raise InputError(f"{setting}: needs {option('C')} instead of {option('lam')}")
 
 
-def calibrated(
-    source: Source,
-    settings: TrainSettings,
-    kind: str,
-    on_event: Callable[[dict], None] = lambda event: None,
-    stop: Callable[[], bool] = lambda: False,
-    threads: Threads | None = None,
-) -> dict | None:
+def calibrated(source: Source, settings: TrainSettings, kind: str,
+               on_event: Callable[[dict], None] = lambda event: None, stop: Callable[[], bool] = lambda: False,
+               threads: Threads | None = None) -> dict | None:  # fmt: skip
     """The calibration of a model of these settings, None where the user stopped: trained on the rows outside of each of
     five folds, all in the same readings.  InputError where the rows are not of two classes."""
     check_calibrated(kind, settings, source.labels is not None and source.labels.binary)
     folds = folds_of(source, FOLDS, settings.seed)
     y, weights = targets_of(source, real=False)
     check_folds(source, folds, y, settings)
-    method_settings = dict(settings.method)
-    C = method_settings.pop("C", None)
-    reduced = replace(settings, method=method_settings)
-    method = held_out_method(settings.solver, [1.0 if C is None else C], folds)
-    plan = Plan(source, reduced, method=method, besides={"folds": 32 * source.n_samples + (24 << BITS)})
+    of_method = dict(settings.method)
+    method = held_out_method(settings.solver, [of_method.pop("C", 1.0)], folds)
+    besides = {"folds": 32 * source.n_samples + (24 << BITS)}
+    plan = Plan(source, replace(settings, method=of_method), method=method, besides=besides)
     plan.share_work(threads or Threads(1))
-    loop = OuterLoop(plan, Watch(on_event, stop))
+    loop = OuterLoop(plan, on_event, stop)
     if loop.run().status == "interrupted":
         return None
     values, weights = plan.solver.held(loop.state).reshape(-1), np.ones(len(y)) if weights is None else weights

@@ -1,10 +1,8 @@
 """The fold in which each row is held out, and the problems of a cross-validation.
 
-A row's fold is a keyed hash of its number in its input, or of its group.  A class that this would spread unevenly is
-dealt out in equal parts; all others are left as they are drawn, which needs no order.
-
-For each C and fold a problem has the rows of the other folds, all read together.  Problem (C, fold, class) lies at
-position (number of C * folds + fold) * classes + class, where two classes, and real targets, are one.
+A row's fold is a keyed hash of its number in its input, or of its group; a class that this would spread unevenly is
+dealt out in equal parts.  For each C and fold a problem has the rows of the other folds, all read together.  Problem
+(C, fold, class) lies at position (number of C * folds + fold) * classes + class; two classes, or real targets, are one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,9 +37,7 @@ SALT = 0x5F01D5  # so that folds have nothing to do with the order of the store
 
 @dataclass(frozen=True)
 class Folds:
-    """of_rows (n_samples,) uint8: the fold of each row, by its position in the source; count: how many folds."""
-
-    of_rows: np.ndarray
+    of_rows: np.ndarray  # (n_samples,) uint8: the fold of each row, by its position in the source
     count: int
 
 
@@ -54,10 +50,8 @@ def folds_of(source: Source, count: int, seed: int, groups: str | None = None, r
     by_input = None if groups is None else _of_groups(groups, count, key)
     wanted = getattr(getattr(source, "meta", None), "source_rows", source.n_samples)
     if by_input is not None and len(by_input) != wanted:
-        raise InputError(
-            f"{shown_name(groups)}: has {len(by_input):,} lines, and {source.name} was made of {wanted:,} rows; "
-            f"{option('groups')} needs one a row"
-        )
+        lines, rows = f"has {len(by_input):,} lines", f"{source.name} was made of {wanted:,} rows"
+        raise InputError(f"{shown_name(groups)}: {lines}, and {rows}; {option('groups')} needs one a row")
     for rows, numbers, labels, _ in _records(source):
         if by_input is not None:
             of_rows[rows] = by_input[numbers]
@@ -73,7 +67,7 @@ def folds_of(source: Source, count: int, seed: int, groups: str | None = None, r
 
 def deal_evenly(of_rows: np.ndarray, count: int, keys: np.ndarray, classes: np.ndarray) -> None:
     """Deal out the rows of each class of which some fold has less than half of its share, in the order of their keys
-    and beginning with the fold that has the fewest rows; classes (n,): whole numbers from 0 on."""
+    and beginning with the fold that has the fewest rows; classes (n,) from 0 on."""
     counts = np.zeros((int(classes.max(initial=0)) + 1, count), np.int64)
     np.add.at(counts, (classes, of_rows), 1)
     uneven = np.flatnonzero(2 * count * counts.min(axis=1) < counts.sum(axis=1))
@@ -99,9 +93,8 @@ def targets_of(source: Source, real: bool) -> tuple[np.ndarray, np.ndarray | Non
 
 def _records(source: Source) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray | None]]:
     """(which rows, their numbers in the input, their y and weights), chunk by chunk; no entry of a row is read."""
-    for chunk, (first, n) in enumerate(
-        zip(source.chunks.first_row.tolist(), source.chunks.n_rows.tolist(), strict=True)
-    ):
+    chunks = source.chunks
+    for chunk, (first, n) in enumerate(zip(chunks.first_row.tolist(), chunks.n_rows.tolist(), strict=True)):
         rows = slice(first, first + n)
         if source.in_memory:
             yield rows, np.arange(first, first + n), source.y[rows], source.weights[rows] if source.weighted else None
@@ -167,9 +160,8 @@ class HeldOut(Solver):
         if settings["lam"] is not None:
             raise InputError(f"{option('lam')}: cross-validation goes along a path of C; leave it out")
         if settings.get("multiclass") is not None:
-            raise InputError(
-                f"{option('multiclass')}: cross-validation trains each class against the others; leave it out"
-            )
+            together = "cross-validation trains each class against the others"
+            raise InputError(f"{option('multiclass')}: {together}; leave it out")
         source, path, folds, bias = task.source, self.path, self.folds, task.bias
         if source.label_kind == SETS:
             raise InputError(f"{source.name}: its rows have sets of labels; cross-validation takes one a row")
@@ -179,11 +171,8 @@ class HeldOut(Solver):
         if not real and (source.labels is None or not source.labels.binary):
             whole = each_against_the_rest(at_one, bias, source, 0.0)
         else:
-
-            def ones(table: np.ndarray) -> None:
-                table[-1] = 1
-
-            whole = replace(make_problem(at_one, bias, source), sides=Sides(2 if real else 3, 1, ones))
+            sides = Sides(2 if real else 3, 1, lambda table: table[-1].fill(1))
+            whole = replace(make_problem(at_one, bias, source), sides=sides)
         kinds, classes = whole.sides.n_kinds - 1, whole.n_problems
         if count * kinds > MOST_KINDS:
             raise InputError(f"{source.name}: {kinds:,} classes are too many for {count} folds; choose fewer folds")
@@ -210,7 +199,7 @@ class HeldOut(Solver):
 
 
 class HeldOutNewton(HeldOut, Newton):
-    """``Newton`` on such problems, begun at ``previous``: (w (d + 1, c),), one column for each fold and class."""
+    """Begun at ``previous``: (w (d + 1, c),), one column for each fold and class."""
 
     def start(self, state: State) -> None:
         super().start(state)
@@ -225,8 +214,7 @@ class HeldOutNewton(HeldOut, Newton):
 
 
 class HeldOutCD(HeldOut, DualCD):
-    """``DualCD`` on such problems, begun at the end of the path before: columns of ``previous`` (w (d + 1, c),
-    alpha (l, c), conjugates (c,), history (3, c), C), one for each fold and class."""
+    """Begun at ``previous``: (w (d + 1, c), alpha (l, c), conjugates (c,), history (3, c), C), as ``HeldOutNewton``."""
 
     def start(self, state: State) -> None:
         """A problem at C begins with f C / C' times what its own at C', the last one before, has ended with: all is

@@ -6,7 +6,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Unpack
 
@@ -17,13 +17,13 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.settings import n_threads, plain
 from blocksvm.base.threads import Threads
+from blocksvm.cluster import makers
 from blocksvm.kernels.loss_functions import SUMS
 from blocksvm.losses import get_loss
 from blocksvm.model.decision_values import area_under_curve
 from blocksvm.problems.certificate import predicted
 from blocksvm.problems.problem_kernels import Objective, certificate_sums
 from blocksvm.sources.source import Source
-from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.folds import MOST_FOLDS, Folds, HeldOutProblems, folds_of, held_out_method, targets_of
@@ -38,11 +38,11 @@ FIGURES = ("accuracy", "loss", "auc", "rmse", "rel_gap")
 class CrossValidation:
     """Scores of held-out rows: for each C of ``path`` and each fold (n_C, folds) their figures, nan where
     there are none: accuracy, loss (the mean over the rows' weights, C = 1), auc, rmse; rel_gap: the certified gap of
-    the problem (the largest of its classes'); rows (folds,): held out.  status: of the last part of the path."""
+    the problem (the largest of its classes').  status: of the last part of the path."""
 
     path: list[float]
     folds: int
-    rows: np.ndarray
+    rows: np.ndarray  # (folds,): held out
     accuracy: np.ndarray
     loss: np.ndarray
     auc: np.ndarray
@@ -58,10 +58,8 @@ class CrossValidation:
     def real(self) -> bool:
         return not np.isnan(self.rmse).all()
 
-    def add(
-        self, problem: HeldOutProblems, held: np.ndarray, y: np.ndarray, weights: np.ndarray | None, folds: Folds,
-        positions: slice,
-    ) -> None:  # fmt: skip
+    def add(self, problem: HeldOutProblems, held: np.ndarray, y: np.ndarray, weights: np.ndarray | None, folds: Folds,
+            positions: slice) -> None:  # fmt: skip
         """Score each row by the models of its own fold, of the C at these positions; held (n_samples, n_C, classes):
         its decision values; y, weights: as ``targets_of`` has them."""
         n_C, classes = held.shape[1:]
@@ -98,33 +96,27 @@ class CrossValidation:
         by = by or ("rmse" if self.real else "accuracy")
         values = self.mean(by)
         if np.isnan(values).all():
-            raise InputError(
-                f"{option('select', by)}: no fold has rows of two classes to measure it by; choose another"
-            )
+            given = option("select", by)
+            raise InputError(f"{given}: no fold has rows of two classes to measure it by; choose another")
         return int(np.nanargmin(values if by in ("loss", "rmse") else -values))
 
     def described(self) -> dict:
-        """For JSON."""
-        figures = {
-            name: [[None if math.isnan(x) else x for x in row] for row in getattr(self, name).tolist()]
-            for name in FIGURES
-        }
+        rows = {name: getattr(self, name).tolist() for name in FIGURES}
+        figures = {name: [[None if math.isnan(x) else x for x in row] for row in rows[name]] for name in FIGURES}
         known = {"rows": self.rows.tolist(), "best": self.path[self.best()], "settings": plain(self.settings)}
         return vars(self) | figures | known
 
 
-def trains_on_numbers(train_settings: TrainSettings) -> bool:
-    """The loss is one of regression."""
-    return get_loss(train_settings.method.get("loss") or "hinge").of_numbers
+def trains_on_numbers(settings: TrainSettings) -> bool:
+    return get_loss(settings.method.get("loss") or "hinge").of_numbers
 
 
 def check_folds(source: Source, folds: Folds, y: np.ndarray, train_settings: TrainSettings) -> None:
     """InputError where a fold has no rows, or the rows outside of it lack a class; y (n_samples,): their targets."""
     counts = np.bincount(folds.of_rows, minlength=folds.count)
     if not counts.all():
-        raise InputError(
-            f"{source.name}: fold {int(np.argmin(counts)) + 1} of {folds.count} has no rows; choose fewer folds"
-        )
+        empty = int(np.argmin(counts)) + 1
+        raise InputError(f"{source.name}: fold {empty} of {folds.count} has no rows; choose fewer folds")
     if trains_on_numbers(train_settings) or source.labels is None:
         return
     labels = source.labels
@@ -142,18 +134,10 @@ def check_folds(source: Source, folds: Folds, y: np.ndarray, train_settings: Tra
         )
 
 
-def cross_validate(
-    source: Source,
-    C: Sequence[float] = PATH,
-    folds: int = 5,
-    *,
-    groups: str | None = None,
-    at_once: int = AT_ONCE,
-    on_event: Callable[[dict], None] = lambda event: None,
-    stop: Callable[[], bool] = lambda: False,
-    cluster=None,
-    **settings: Unpack[SettingKeywords],
-) -> CrossValidation:
+def cross_validate(source: Source, C: Sequence[float] = PATH, folds: int = 5, *, groups: str | None = None,
+                   at_once: int = AT_ONCE, on_event: Callable[[dict], None] = lambda event: None,
+                   stop: Callable[[], bool] = lambda: False, cluster=None,
+                   **settings: Unpack[SettingKeywords]) -> CrossValidation:  # fmt: skip
     """Train on the rows outside of each of ``folds`` folds at each of the costs ``C``, and score those in it.
 
     settings: as ``fit`` takes them for dual-cd and newton; at_once: how many C are trained at once, where the memory
@@ -175,9 +159,8 @@ def cross_validate(
     threads = Threads(n_threads(settings.pop("n_jobs", None)))
     train_settings = TrainSettings.of(**settings).settled(source)
     if not (train_settings.capabilities.working_set or train_settings.solver == "newton"):
-        raise InputError(
-            f"{option('solver', train_settings.solver)}: cross-validation uses dual-cd or newton; leave it out"
-        )
+        given = option("solver", train_settings.solver)
+        raise InputError(f"{given}: cross-validation uses dual-cd or newton; leave it out")
     if train_settings.free_bias:
         raise InputError(
             f"{option('bias', 'free')}: the problems of all folds are trained side by side, which needs a constant "
@@ -217,18 +200,13 @@ def cross_validate(
             scores.readings += (event["blocks"] > 0) + event["certificates"]
         on_event(event)
 
-    make_plan, make_loop = Plan, OuterLoop
-    with ExitStack() as stack:
-        if cluster is not None:
-            from blocksvm.cluster.loop import on_cluster
-
-            there, make_plan, make_loop = on_cluster(cluster, source)
-            stack.enter_context(there.opened())
+    cluster, make_plan, make_loop = makers(cluster, source)
+    with nullcontext() if cluster is None else cluster.opened():
         while done < len(path):
             plan, part = plan_part(path[done:])
             plan.share_work(threads)
             on_event({"event": "part", "path": part, "of": len(path), "done": done})
-            loop = make_loop(plan, Watch(count_readings, stop))
+            loop = make_loop(plan, count_readings, stop)
             result = loop.run()
             scores.settings = dict(plan.solver.settings) | train_settings.run_settings()
             scores.settings.pop("C")

@@ -201,7 +201,7 @@ def test_workers_write_the_same_files_and_count_the_same(corpus, tmp_path, succe
     words = "--text", "text", "--label", "label", "--keep", "id", "--json"
     here, there = tmp_path / "here", tmp_path / "there"
     alone = json.loads(succeeds("predict", models["two"], *inputs, f"{here}/", *words).out)
-    monkeypatch.setattr("blocksvm.predict.cluster_of", lambda options: ThreadCluster(3))
+    monkeypatch.setattr("blocksvm.cli.options.cluster_of", lambda options: ThreadCluster(3))
     # a worker that dies leaves what it has written
     write = shards.written
     monkeypatch.setattr(shards, "written", lambda *given: Path(given[2].parent, ".left").touch() or write(*given))

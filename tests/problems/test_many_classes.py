@@ -14,10 +14,8 @@ from support.training_cases import logged, looped, make_pass, make_store, train
 
 from blocksvm import Matrix, fit, load_model
 from blocksvm.problems.crammer_singer_kernels import best_row, row_state
-from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD
-from blocksvm.solvers.dual_cd import DualCD
+from blocksvm.solvers.dual_cd import CrammerSingerCD, DualCD
 from blocksvm.solvers.solver import Task, Visit
-from blocksvm.training.loop import Watch
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
 RULE = {"multiclass": "crammer-singer"}
@@ -141,7 +139,7 @@ def test_a_class_that_is_done_is_left_as_it_is(rows):
 
     run, seen = {}, []
     run["loop"] = looped(
-        Matrix(X, y, chunk_rows=CHUNKS), watch=Watch(watch), tol=1e-3, block_chunks=3, max_outer=5000, schedule="1",
+        Matrix(X, y, chunk_rows=CHUNKS), on_event=watch, tol=1e-3, block_chunks=3, max_outer=5000, schedule="1",
         class_weight={3.0: 300.0},
     )  # fmt: skip
     result = run["loop"].run()

@@ -19,8 +19,7 @@ from support.training_cases import looped, make_store, opened
 from blocksvm import Matrix, fit, load_model, open_store
 from blocksvm.kernels.kernel_machine_loops import columns_of
 from blocksvm.kernels.rows import Entries
-from blocksvm.problems.expansion import Expansion, function_of
-from blocksvm.problems.kernel_problem import best_bias
+from blocksvm.problems.kernel_problem import Expansion, best_bias, function_of
 
 FUNCTIONS = [{"kernel": "linear"}, {"kernel": "polynomial", "gamma": 0.4, "coef0": 1.0, "degree": 2},
              {"kernel": "polynomial", "gamma": 0.3, "coef0": 0.5, "degree": 3},

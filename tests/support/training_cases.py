@@ -32,7 +32,7 @@ from blocksvm.solvers.solver import PassResult, Visit
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint
-from blocksvm.training.loop import OuterLoop, Watch
+from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
 
@@ -135,8 +135,9 @@ def opened(source):
     return Store(source) if isinstance(source, str | Path) else nullcontext(source)
 
 
-def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, checkpoint_seconds=1e9,
-           warm_start=None, prior=None, continue_from=None, cluster=None, **settings):  # fmt: skip
+def looped(source, *, on_event=lambda event: None, stop=lambda: False, valid=None, checkpoint=None,
+           resume=False, checkpoint_seconds=1e9, warm_start=None, prior=None, continue_from=None, cluster=None,
+           **settings):  # fmt: skip
     """The outer loop of a run on an open source, not begun; cluster: of this many threads, or of these workers."""
     settings_of = TrainSettings.of if continue_from is None else partial(TrainSettings.continuing, continue_from)
     plan_of, loop_of = Plan, OuterLoop
@@ -146,15 +147,16 @@ def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, 
     known = {"initial_models": InitialModels(source, continue_from, prior), "valid": valid}
     plan = plan_of(source, settings_of(**settings), resume=describe_checkpoint(checkpoint) if resume else None, **known)
     kept = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_seconds)
-    return loop_of(plan, watch, checkpoint=kept, warm_start=warm_start)
+    return loop_of(plan, on_event, stop, checkpoint=kept, warm_start=warm_start)
 
 
 def train(source, *, stop=None, valid=None, **options) -> Run:
     """Train on a Matrix or on a store's path."""
     events: list[dict] = []
-    watch = Watch(events.append, stop or (lambda: False))
     with opened(source) as rows, opened(valid) as held_out:
-        return Run(looped(rows, watch=watch, valid=held_out, **options), events)
+        return Run(
+            looped(rows, on_event=events.append, stop=stop or (lambda: False), valid=held_out, **options), events
+        )
 
 
 def logged(path: Path, kind: str | None = None) -> list[dict]:

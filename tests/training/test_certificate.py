@@ -19,9 +19,9 @@ from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.certificate import FIRST_RATIO, CertificatePolicy
-from blocksvm.training.loop import OuterLoop, Watch
+from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
+from blocksvm.training.record import FIRST_RATIO, CertificatePolicy
 from blocksvm.training.settings import TrainSettings
 
 
@@ -162,7 +162,7 @@ def test_a_visit_after_a_certificate_makes_it_out_of_date(monkeypatch):
         if event["event"] == "certificate" and event["rel_gap"] is not None:
             taken.append(loop.weights().copy())
 
-    loop = OuterLoop(plan, Watch(watch))
+    loop = OuterLoop(plan, watch)
     stopped = loop._stopped
     monkeypatch.setattr(loop, "_stopped", lambda whole=False: "max-seconds" if taken else stopped(whole))
     result = loop.run()

@@ -12,7 +12,7 @@ from support.training_cases import SlowMatrix, assert_resumed, train
 from blocksvm.base.errors import InputError
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training import schedule as schedules
-from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition, StoredChunks
+from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition
 from blocksvm.training.schedule import Auto, Fixed, Overlap, PassStats, Tolerance, make_schedule
 
 CHUNK_ROWS = np.arange(0, 200, 10)
@@ -20,7 +20,7 @@ CHUNK_ROWS = np.arange(0, 200, 10)
 
 def partition_of(costs, capacity=10**9, block_chunks=None, kind="redrawn", order="shuffled", seed=0, shuffled=True,
                  units=None):  # fmt: skip
-    return Partition(costs, capacity, block_chunks, kind, order, seed, StoredChunks(costs, shuffled, units))
+    return Partition(costs, capacity, block_chunks, kind, order, seed, costs, shuffled, units)
 
 
 def test_chunks_of_a_unit_are_drawn_together():
