@@ -361,7 +361,8 @@ class JsonLines:
             if isinstance(path, ObjectUrl):
                 self.file: IO[bytes] | None = self._begun(path, going_on)
             else:
-                self.file = open(path, "ab" if going_on else "xb" if self.new and not _is_special(path) else "wb")  # noqa: SIM115
+                mode = "ab" if going_on else "xb" if self.new and not _is_special(path) else "wb"
+                self.file = open(path, mode)  # noqa: SIM115
         except FileExistsError:
             raise InputError(_made_meanwhile(path)) from None
         self.n_bytes = os.fstat(self.file.fileno()).st_size  # of whole lines
