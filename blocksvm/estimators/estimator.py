@@ -186,8 +186,6 @@ class Estimator(BaseEstimator):
         tags.target_tags.required = True
         return tags
 
-    # -- rows --------------------------------------------------------------------------------------------------
-
     @contextmanager
     def _source(self, X, y, sample_weight) -> Iterator[Source]:
         """The rows as a source, whose labels are positions among ``classes_`` where it is in memory."""
@@ -202,19 +200,17 @@ class Estimator(BaseEstimator):
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         if is_classifier(self):
             self.multilabel_ = y.ndim == 2
-            if self.multilabel_:
-                empty = np.flatnonzero(~y.any(axis=0))
-                if len(empty):
-                    raise InputError(
-                        f"column {empty[0]} of y is 0 in every row, so nothing can be learned of it; leave it out"
-                    )
-                self.classes_ = np.arange(y.shape[1])
-            else:
-                classes, codes = np.unique(y, return_inverse=True)
-                if len(classes) < 2:
-                    raise InputError(f"y has 1 class ({classes[0]}); a classifier needs rows of two classes or more")
-                self._keep_classes(classes)
-                y = codes.astype(np.float64)
+        if is_classifier(self) and self.multilabel_:
+            for column in np.flatnonzero(~y.any(axis=0)):
+                empty = f"column {column} of y is 0 in every row"
+                raise InputError(f"{empty}, so nothing can be learned of it; leave it out")
+            self.classes_ = np.arange(y.shape[1])
+        elif is_classifier(self):
+            classes, codes = np.unique(y, return_inverse=True)
+            if len(classes) < 2:
+                raise InputError(f"y has 1 class ({classes[0]}); a classifier needs rows of two classes or more")
+            self._keep_classes(classes)
+            y = codes.astype(np.float64)
         X = csr_of(X)
         numbered = X.shape[1] >= self.numbered_from and X.nnz >= X.shape[1] // 4
         yield Matrix(X, y, weights=weights, numbered_by_frequency=numbered)
@@ -255,20 +251,17 @@ class Estimator(BaseEstimator):
             self.n_features_in_ = int(columns_of(source).max(initial=-1)) + 1 if batches is None else batches.n_features
             if is_classifier(self):
                 self.multilabel_ = source.label_kind == SETS
-                if source.labels is None and not (self.multilabel_ and self.takes_sets):
-                    raise InputError(
-                        f"{source.name}: its labels are not classes; a classifier needs rows of two classes or more"
-                    )
                 if source.labels is not None:
                     classes = np.array(source.labels.values)
                     check_classification_targets(classes)
                     whole = batches is not None and batches.label_dtype.kind in "biu"
                     self._keep_classes(classes.astype(batches.label_dtype) if whole else classes)
+                elif not (self.multilabel_ and self.takes_sets):
+                    needed = "a classifier needs rows of two classes or more"
+                    raise InputError(f"{source.name}: its labels are not classes; {needed}")
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             yield source
-
-    # -- the run -----------------------------------------------------------------------------------------------
 
     def _seed(self) -> int:
         """The seed of ``random_state``; None is 0, so that the same rows give the same model."""
@@ -292,11 +285,9 @@ class Estimator(BaseEstimator):
         if not hasattr(class_weight, "items"):
             raise InputError(f"class_weight={class_weight}: must be None, 'balanced' or a dict of weights by class")
         position = {label: code for code, label in enumerate(self.classes_.tolist())}
-        unknown = [label for label in class_weight if label not in position]
-        if unknown:
-            raise InputError(
-                f"class_weight: no row is of the class {unknown[0]}; the classes are {list(position)[:10]}"
-            )
+        for label in class_weight:
+            if label not in position:
+                raise InputError(f"class_weight: no row is of the class {label}; the classes are {list(position)[:10]}")
         return {float(position[label]): weight for label, weight in class_weight.items()}
 
     def _run(self, source: Source, **settings) -> Fitted:
@@ -329,8 +320,6 @@ class Estimator(BaseEstimator):
         self.n_iter_ = max(result.outer, sum(result.passes)) if resident else result.outer
         if is_classifier(self) and self.multilabel_ and not source.in_memory:
             self.classes_ = np.array(fitted.model.labels)
-
-    # -- predictions -------------------------------------------------------------------------------------------
 
     def _values(self, X) -> np.ndarray:
         """Decision values (n,), or (n, k) of k > 2 classes or sets of k labels, of rows, or of a store's path."""

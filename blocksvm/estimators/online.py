@@ -43,10 +43,8 @@ class Online(Estimator):
         if isinstance(given.get("loss"), str) and ":" not in given["loss"]:
             given["loss"] = given["loss"].replace("_", "-")
         by_user(given, learner=self.learner)
-        return (
-            {name: value for name, value in given.items() if name not in SHARED},
-            {name: value for name, value in given.items() if name in SHARED},
-        )
+        shared = {name: given.pop(name) for name in list(given) if name in SHARED}
+        return given, shared
 
     def _runner(self) -> Runner:
         """The learner with its settings, for the features and classes of the first batch."""

@@ -26,8 +26,9 @@ from blocksvm.formats.choices import TEXT
 from blocksvm.formats.file_reader import texts_of
 from blocksvm.formats.table_rows import table_of_texts
 from blocksvm.losses import get_loss
-from blocksvm.model.decision_values import labels_predicted, link_of
+from blocksvm.model.decision_values import labels_predicted
 from blocksvm.model.model_file import load_model
+from blocksvm.model.probabilities import link_of
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.store.reader import open_store
 from blocksvm.store.recipe import RECIPE

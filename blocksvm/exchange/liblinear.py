@@ -41,16 +41,15 @@ PIECE = 1 << 20
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     """Write the model; returns notes for its users.  InputError where LIBLINEAR has no such model."""
     linear, name = linear_of(model, of_one_label="LIBLINEAR's format"), model.path or "the model"
+    wrong = ""
     if len(linear.ids) and linear.ids[0] == 0 and linear.weights[:, 0].any():
-        raise wrong_form(f"{name}: has a feature with id 0, but LIBLINEAR's ids begin at 1")
-    if linear.columns - 1 > LIBLINEAR_IDS:
-        raise wrong_form(
-            f"{name}: has a feature of id {linear.columns - 1}, but LIBLINEAR's ids end at {LIBLINEAR_IDS}"
-        )
-    if not linear.whole_labels or any(abs(label) > LIBLINEAR_IDS for label in linear.labels):
-        raise wrong_form(
-            f"{name}: has the labels {listed(linear.labels[:5])}, but LIBLINEAR's labels are whole numbers"
-        )
+        wrong = "a feature with id 0, but LIBLINEAR's ids begin at 1"
+    elif linear.columns - 1 > LIBLINEAR_IDS:
+        wrong = f"a feature of id {linear.columns - 1}, but LIBLINEAR's ids end at {LIBLINEAR_IDS}"
+    elif not linear.whole_labels or any(abs(label) > LIBLINEAR_IDS for label in linear.labels):
+        wrong = f"the labels {listed(linear.labels[:5])}, but LIBLINEAR's labels are whole numbers"
+    if wrong:
+        raise wrong_form(f"{name}: has {wrong}")
     of_losses = CLASSIFIERS if linear.labels else REGRESSORS
     solver = next((key for key, loss in of_losses.items() if loss == linear.loss), next(iter(of_losses)))
     notes = linear.steps + linear.notes
@@ -134,10 +133,8 @@ def _header(path: Location, file) -> tuple[dict, int]:
         if key == "w":
             break
         if key not in KEYS or key in header:
-            shown = f" ({key[:30]!r})" if key else ""
-            raise InputError(
-                f"{path}:{number}: is not a line of a LIBLINEAR model{shown}; name a file that its train wrote"
-            )
+            what = f"a line of a LIBLINEAR model{f' ({key[:30]!r})' if key else ''}"
+            raise InputError(f"{path}:{number}: is not {what}; name a file that its train wrote")
         try:
             header[key] = KEYS[key](*values)
         except (ValueError, TypeError):
@@ -147,9 +144,8 @@ def _header(path: Location, file) -> tuple[dict, int]:
     if missing:
         raise InputError(f"{path}:{number}: has no line {missing[0]} before the weights; name a file that train wrote")
     if classifies and (len(header["label"]) != header["nr_class"] or header["nr_class"] < 2):
-        raise InputError(
-            f"{path}:{number}: names {len(header['label'])} labels of {header['nr_class']} classes, of two or more"
-        )
+        named = f"{len(header['label'])} labels of {header['nr_class']} classes"
+        raise InputError(f"{path}:{number}: names {named}, of two or more")
     return header, number
 
 

@@ -63,10 +63,9 @@ class Linear:
         """(k, columns) of float64 (itemsize 8) or float32 (4); InputError where they take more than ``most_bytes``."""
         need = len(self.weights) * self.columns * itemsize
         if need > most_bytes:
-            raise wrong_form(
-                f"{what} has a weight for each column, and the largest feature id is {self.columns - 1:,}: "
-                f"{need / 1e6:,.0f} MB, more than {most_bytes / 1e6:,.0f}"
-            )
+            size = f"{need / 1e6:,.0f} MB, more than {most_bytes / 1e6:,.0f}"
+            last = f"the largest feature id is {self.columns - 1:,}"
+            raise wrong_form(f"{what} has a weight for each column, and {last}: {size}")
         return np.concatenate([piece.astype(f"f{itemsize}") for piece in self.pieces(0, self.columns)], axis=1)
 
 
@@ -101,10 +100,8 @@ def linear_of(model: Model, apart: bool = False, of_one_label: str = "") -> Line
             steps.insert(0, f"values are multiplied by the {factor} of their features: do it before all else, and "
                          "leave features out that are not listed")  # fmt: skip
         elif recipe.l2:
-            raise wrong_form(
-                f"{name}: its rows are scaled after the {factor} of their features, so weights alone cannot give its "
-                "scores"
-            )
+            scaled = f"its rows are scaled after the {factor} of their features"
+            raise wrong_form(f"{name}: {scaled}, so weights alone cannot give its scores")
         else:
             weights = weights * by_feature
             steps += [f"the {factor} of the features is in their weights: score values that are not multiplied by it"]

@@ -43,18 +43,15 @@ def estimator_of(model: Model, names: Path | None = None) -> tuple[Any, tuple[st
     steps: list = []
     notes = linear.steps
     if named is not None:
-        if not all(named):
-            raise wrong_form(
-                f"{name}: {named.count(''):,} of its {len(named):,} features have no name, as a Pipeline needs"
-            )
+        if unnamed := named.count(""):
+            some = f"{unnamed:,} of its {len(named):,} features"
+            raise wrong_form(f"{name}: {some} have no name, as a Pipeline needs")
         if plan is None and len(set(named)) < len(named):
             raise wrong_form(f"{name}: two of its features have one name, which a Pipeline cannot tell apart")
         linear, steps, notes = steps_before(linear, recipe, plan, named)
     elif plan is not None:
-        raise wrong_form(
-            f"{name}: does not name its n-grams, as a Pipeline needs and a store of the same texts does "
-            f"({option('names')})"
-        )
+        lacks = "does not name its n-grams, as a Pipeline needs and a store of the same texts does"
+        raise wrong_form(f"{name}: {lacks} ({option('names')})")
     estimator = _unfitted(linear)
     estimator.coef_ = linear.dense("An estimator", MOST_BYTES if named is None else math.inf)
     estimator.intercept_ = linear.intercept.copy()

@@ -12,6 +12,7 @@ import select
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from blocksvm.base.errors import InputError, advice
@@ -207,6 +208,13 @@ class ZstdDecoder:
         return getattr(self.frame, name)
 
 
+# how compressed text begins, and what decodes it
+DECODERS: dict[bytes, Callable] = {
+    b"BZh": bz2.BZ2Decompressor, b"\xfd7zXZ\x00": partial(lzma.LZMADecompressor, lzma.FORMAT_XZ),
+    b"\x28\xb5\x2f\xfd": ZstdDecoder,
+}  # fmt: skip
+
+
 def open_stored(name: str, stop: Callable[[], bool]) -> tuple[io.BufferedReader, int | None]:
     """(stored bytes, size of the file or None) for a path or "-"; InputError where it cannot be opened."""
     if name == "-":
@@ -237,14 +245,11 @@ def decompressed(name: str, stored: io.BufferedReader) -> io.BufferedIOBase:
     InputError for an HDF5 file or an archive, which is no text.
     """
     magic = stored.peek(8)[:8]
-    if magic[:2] == b"\x1f\x8b":
+    if magic.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=stored)
-    if magic[:3] == b"BZh":
-        return io.BufferedReader(CompressedStreams(stored, bz2.BZ2Decompressor))
-    if magic[:6] == b"\xfd7zXZ\x00":
-        return io.BufferedReader(CompressedStreams(stored, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ)))
-    if magic[:4] == b"\x28\xb5\x2f\xfd":
-        return io.BufferedReader(CompressedStreams(stored, ZstdDecoder))
+    for start, decoder in DECODERS.items():
+        if magic.startswith(start):
+            return io.BufferedReader(CompressedStreams(stored, decoder))
     if magic == b"\x89HDF\r\n\x1a\n":
         if re.search(rb"blocksvm\0.{0,64}?store", stored.peek(), re.DOTALL):
             raise InputError(f"{shown_name(name)}: is a store already; train on it with blocksvm train")

@@ -114,9 +114,8 @@ def _locked(path: Path, output: Location) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
-            raise InputError(
-                f"{output}: is being made by another run now; choose another name, or wait for it"
-            ) from None
+            busy = f"{output}: is being made by another run now; choose another name, or wait for it"
+            raise InputError(busy) from None
         except OSError:  # a file system without locks
             pass
         with suppress(OSError):  # it may have taken another name, or gone, before it was locked
@@ -169,8 +168,8 @@ class NewFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self.position}
-        self.position = offset + (base[whence] if whence in base else os.fstat(self.descriptor).st_size)
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self.position}.get(whence)
+        self.position = offset + (os.fstat(self.descriptor).st_size if base is None else base)
         return self.position
 
     def attempt(self, act: Callable[[], Any]) -> Any:
@@ -185,14 +184,14 @@ class NewFile(io.RawIOBase):
 
     def write(self, data) -> int:
         view = memoryview(data).cast("B")
-        start, self.position = self.position, self.position + len(view)
-        self.attempt(lambda: self._put(view, start))
+        self.attempt(lambda: self._put(view, self.position))
+        self.position += len(view)
         return len(view)
 
     def _put(self, view: memoryview, start: int) -> None:
-        done = 0
-        while done < len(view):
-            done += os.pwrite(self.descriptor, view[done:], start + done)
+        while view:
+            done = os.pwrite(self.descriptor, view, start)
+            view, start = view[done:], start + done
 
     def readinto(self, buffer) -> int:
         """The bytes that were written; zeros where there are none, as HDF5's own drivers give them."""
@@ -231,26 +230,21 @@ class NewFile(io.RawIOBase):
             self.close()
         with suppress(OSError):
             os.unlink(self.partial)
-        self.release()
-
-    def release(self) -> None:
-        if self.lock >= 0:
-            os.close(self.lock)
-            self.lock = -1
+        os.close(self.lock)
 
     def take_name(self) -> None:
         """Rename, or upload; InputError where there is a file of that name which may not be replaced."""
-        if isinstance(self.path, ObjectUrl):
-            try:
+        try:
+            if isinstance(self.path, ObjectUrl):
                 self.path.remote.write(self.partial, new=not self.overwrite)
-            except FileExistsError:
-                raise InputError(_made_meanwhile(self.path)) from None
-            os.unlink(self.partial)
-        else:
-            if not self.overwrite and self.target.exists():
-                raise InputError(_made_meanwhile(self.path))
-            with named_errors(self.path):
-                os.replace(self.partial, self.target)
+                os.unlink(self.partial)
+            elif not self.overwrite and self.target.exists():
+                raise FileExistsError
+            else:
+                with named_errors(self.path):
+                    os.replace(self.partial, self.target)
+        except FileExistsError:
+            raise InputError(_made_meanwhile(self.path)) from None
         note_written(self.path)
 
 
@@ -288,7 +282,7 @@ def new_files(paths: Iterable[Location], overwrite: bool, temp: Path | None = No
             file.discard()
         raise
     for file in files:
-        file.release()
+        os.close(file.lock)
     for folder in {file.target.parent for file in files if not isinstance(file.path, ObjectUrl)}:
         sync_folder(folder, files[0].path)
 
@@ -409,12 +403,12 @@ class JsonLines:
             self._give_up(error)
 
     def close(self) -> None:
-        if self.file is not None:
-            try:
-                self._flush(math.inf)
+        try:
+            self._flush(math.inf)
+            if self.file is not None:
                 self.file.close()
-            except OSError as error:
-                self._give_up(error)
+        except OSError as error:
+            self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
         with suppress(OSError):

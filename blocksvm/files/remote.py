@@ -174,17 +174,13 @@ class RemoteObject:
             if isinstance(error, known.PreconditionError) or status in (412, 416):
                 raise self._changed() from error
             missing = "redential" in str(error) and not status
-            if missing or isinstance(error, known.PermissionDeniedError | known.UnauthenticatedError):
-                what = "no credentials were found" if missing else status or _reason(error)
-                raise InputError(
-                    f"{self.url}: access is denied ({what}); give credentials in the environment, or a URL that is "
-                    "signed"
-                ) from error
             what = f"status {status}" if status else _reason(error)
-            raise InputError(
-                f"{self.url}: its server cannot be reached, or refuses the request ({what}); check the URL, the "
-                "connection, and the settings in the environment"
-            ) from error
+            why = f"its server cannot be reached, or refuses the request ({what})"
+            cure = "check the URL, the connection, and the settings in the environment"
+            if missing or isinstance(error, known.PermissionDeniedError | known.UnauthenticatedError):
+                what = "no credentials were found" if missing else status or what
+                why, cure = f"access is denied ({what})", "give credentials in the environment, or a URL that is signed"
+            raise InputError(f"{self.url}: {why}; {cure}") from error
 
     def _changed(self) -> InputError:
         return InputError(f"{self.url}: was replaced or changed while this run was reading it; run it again")
@@ -226,9 +222,8 @@ def _opened(url: str) -> tuple[Any, str]:
     try:
         return from_url(base, client_options=options, retry_config=RETRIES), key
     except (BaseError, ValueError) as error:
-        raise InputError(
-            f"{url}: cannot be opened ({_reason(error)}); check it, and the settings in the environment"
-        ) from None
+        why = f"cannot be opened ({_reason(error)})"
+        raise InputError(f"{url}: {why}; check it, and the settings in the environment") from None
 
 
 def _status(error: BaseException) -> int:

@@ -1,5 +1,4 @@
-"""Decision values of rows in pieces of bounded size; what they predict, how surely, and as lines of text; and the
-probabilities that the link of the loss that a model was trained with makes of them.
+"""Decision values of rows in pieces of bounded size; what they predict, how surely, and as lines of text.
 
 However many classes there are, no more than ``PIECE_VALUES`` decision values (or those of one row) are held at once.
 """
@@ -8,23 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import Labels, label_text
+from blocksvm.base.labels import label_text
 from blocksvm.base.row_batch import RecordCounter, RowBatch
-from blocksvm.base.user_code import is_named, not_trusted
 from blocksvm.base.vectors import together
 from blocksvm.kernels.columns import decision_values
 from blocksvm.kernels.rows import Entries
-from blocksvm.losses import LOSSES, get_loss
-from blocksvm.losses.logistic import link as logistic
 from blocksvm.model.sparse_weights import WeightsByFeature
 from blocksvm.problems.certificate import predicted
-from blocksvm.store.descriptions import Calibration, ModelMeta, PlattMeta
 
 if TYPE_CHECKING:
     from blocksvm.problems.expansion import Expansion
@@ -32,10 +25,6 @@ if TYPE_CHECKING:
 Pieces = Iterator[tuple[slice, np.ndarray]]  # rows, and their decision values (k, m), or (1, m)
 PIECE_VALUES = 1 << 15  # 256 kB of them
 MARGIN_BYTES = 64  # of a row that is kept: its number, its margin, and both once more while they are sorted
-PLATT, ISOTONIC = "platt", "isotonic"
-# decision values (n,) to the probabilities (n, 2) of the smaller and the larger label, or (n, k) of k classes, or of k
-# labels of sets, to (n, k)
-Link = Callable[[np.ndarray], np.ndarray]
 AT_ONCE = 8_192  # numbers, or labels, of a piece of lines: some 1 MB of text
 
 
@@ -206,69 +195,6 @@ def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False, rank
     return np.array(labels)[classes_of(np.atleast_2d(values.T))]
 
 
-def each(values: np.ndarray, link: Link) -> np.ndarray:
-    """Of labels that a row may have together: the probability of each, by its own link."""
-    return link(values)[..., 1]
-
-
-def one_of_several(values: np.ndarray, link: Link) -> np.ndarray:
-    """Of classes that were learned each against the rest: their own probabilities, divided by their sum (Zadrozny,
-    Elkan, KDD 2002, section 3.2); where all of them are 0, as the largest decision value says."""
-    with np.errstate(under="ignore"):
-        shares = each(values, link)
-        # relative to the largest, which no underflow of all of them makes 0 / 0
-        softened = np.exp(values - values.max(axis=1, keepdims=True))
-        shares = np.where(shares.sum(axis=1, keepdims=True) > 0.0, shares, softened)
-        return shares / shares.sum(axis=1, keepdims=True)
-
-
-def sigmoid(values: np.ndarray, slope: float, intercept: float) -> np.ndarray:
-    """Platt's: the logistic function of slope z + intercept."""
-    return logistic(slope * values + intercept)
-
-
-def steps(values: np.ndarray, corners: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """A rising function by its corners, between which it is a line."""
-    larger = np.interp(values, corners, probabilities)
-    return np.stack([1.0 - larger, larger], axis=-1)
-
-
-def link_by(
-    loss: str | None, n_labels: int, multilabel: bool, learner: bool, calibration: Calibration | None
-) -> Link | None:
-    """The link of a model, learner: of an online one; None where its decision values are no probabilities, or only the
-    model names its loss, one from outside."""
-    link = get_loss(loss).link if loss is not None and (loss in LOSSES or is_named(loss, "loss")) else None
-    if multilabel or n_labels > 2:
-        return None if link is None or learner else partial(each if multilabel else one_of_several, link=link)
-    if n_labels != 2:
-        return None
-    if calibration is None:
-        return link
-    if isinstance(calibration, PlattMeta):
-        return partial(sigmoid, slope=calibration.slope, intercept=calibration.intercept)
-    return partial(steps, corners=np.array(calibration.values), probabilities=np.array(calibration.probabilities))
-
-
-def known_link(meta: ModelMeta) -> Link | None:
-    """The same, by the model's description."""
-    return link_by(meta.method.loss, len(meta.labels), meta.multilabel, meta.method.learner, meta.calibration)
-
-
-def link_of(meta: ModelMeta, path: str) -> Link:
-    """The same; InputError where there is none."""
-    link, name = known_link(meta), meta.method.loss
-    if link is not None:
-        return link
-    if name is not None and name not in LOSSES and not is_named(name, "loss"):
-        raise not_trusted(name, "loss", path)
-    fit = " or ".join(option("loss", other) for other in LOSSES if get_loss(other).link is not None)
-    raise InputError(
-        f"{path}: its decision values are no probabilities; train a model with {fit}, or one of two classes with "
-        f"{option('calibrate', PLATT)}"
-    )
-
-
 def number_lines(numbers: np.ndarray) -> Iterator[str]:
     """Of numbers (n,) or (n, k), with all their digits."""
     values = numbers.reshape(len(numbers), -1)
@@ -277,35 +203,20 @@ def number_lines(numbers: np.ndarray) -> Iterator[str]:
         yield "".join([" ".join([f"{v:.17g}" for v in row]) + "\n" for row in values[start : start + step].tolist()])
 
 
-def label_lines(
-    labels: Sequence, classes: np.ndarray, values: Any, sets: bool = False, ranks: bool = False
+def prediction_lines(
+    labels: Sequence, values: Any, classes: np.ndarray | None = None, sets: bool = False, ranks: bool = False
 ) -> Iterator[str]:
-    """Of the labels at these positions (n,) among ``labels``; sets: of the sets that decision values (n, k) predict."""
+    """Of predictions by decision values (n,) or (n, k): without ``labels`` these values; else the labels at the
+    positions ``classes`` (n,) among them (None: as the values say), or the sets that ``sets_of`` predicts."""
+    if not labels:
+        yield from number_lines(values)
+        return
     step = max(1, AT_ONCE // len(labels)) if sets else AT_ONCE
     lines = [label_text(label) + "\n" for label in labels]
-    for start in range(0, len(classes), step):
+    for start in range(0, len(values if classes is None else classes), step):
         part = slice(start, start + step)
         if sets:
-            predicted = labels_predicted(values[part], labels, True, ranks)
-            yield "".join([label_text(label_set) + "\n" for label_set in predicted])
+            yield "".join([label_text(one) + "\n" for one in labels_predicted(values[part], labels, True, ranks)])
         else:
-            yield "".join([lines[c] for c in classes[part].tolist()])
-
-
-class Predictions:
-    """Writes predictions of a stream by ``write(text)``; scores: decision values, one a class, in the place of labels,
-    as always where these are numbers; sets: labels are sets, of those with a decision value above 0."""
-
-    def __init__(self, write: Callable[[str], None], scores: bool, sets: bool = False):
-        self.write, self.scores, self.sets = write, scores, sets
-        self.rows = 0
-
-    def add(self, values: np.ndarray, labels: Labels | None) -> None:
-        """Of consecutive rows: values (m,) or (m, k); labels: None where they are numbers."""
-        if self.scores or labels is None:
-            lines = number_lines(values)
-        else:
-            lines = label_lines(labels.values, classes_of(np.atleast_2d(values.T)), values, self.sets)
-        for text in lines:
-            self.write(text)
-        self.rows += len(values)
+            codes = classes_of(np.atleast_2d(values[part].T)) if classes is None else classes[part]
+            yield "".join([lines[c] for c in codes.tolist()])

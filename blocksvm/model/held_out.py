@@ -50,10 +50,8 @@ class HeldOut:
             counts = source.label_counts
             if counts is None or not any(label in labels.values for label, _ in counts):
                 wanted = " or ".join(label_text(label) for label in (labels.negative, labels.positive))
-                raise InputError(
-                    f"{source.name}: has no row labelled {wanted}, as the training rows are; name a store of the same "
-                    "classes"
-                )
+                why = f"has no row labelled {wanted}, as the training rows are"
+                raise InputError(f"{source.name}: {why}; name a store of the same classes")
         if self.n_scored == 0:
             raise InputError(f"{source.name}: none of its rows has a label; name a store of rows that have one")
         self.source = source = source.reader(labels, self.real, packed=True)  # the same rows may be trained on

@@ -3,7 +3,9 @@ deflated.  So any HDF5 reads them, and no part of one without its checksum; they
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import h5py
 import msgspec
@@ -21,8 +23,33 @@ FILTERS = (h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_FLETCHER32)  # all that HDF5
 MORE = 1 << 10  # bytes that a checksum, and deflation of what does not shrink, may add to a chunk
 
 
-def write_array(group, name: str, length: int, dtype, piece_at: Callable[[int, int], np.ndarray]) -> bytes:
-    """Write ``length`` elements, asking ``piece_at(start, stop)`` for each piece in turn; returns an xxHash of them."""
+@dataclass(frozen=True)
+class Piecewise:
+    """An array that is made piece by piece: ``length`` elements of ``dtype``, ``piece(start, stop)`` gives some."""
+
+    length: int
+    dtype: Any
+    piece: Callable[[int, int], np.ndarray]
+
+
+def in_pieces(array: np.ndarray) -> Piecewise:
+    """An array in memory; of more dimensions than one as one row after the other, wherever they lie."""
+    if array.flags.c_contiguous:
+        flat = array.reshape(-1)
+        return Piecewise(len(flat), flat.dtype, lambda start, stop: flat[start:stop])
+    width = array.shape[1]
+
+    def piece(start: int, stop: int) -> np.ndarray:
+        rows = range(start // width, -(-stop // width))
+        return np.concatenate([array[r, max(0, start - r * width) : stop - r * width] for r in rows])
+
+    return Piecewise(array.size, array.dtype, piece)
+
+
+def write_array(group, name: str, array: np.ndarray | Piecewise) -> bytes:
+    """Write an array, asking for each piece in turn; returns an xxHash of it."""
+    source = array if isinstance(array, Piecewise) else in_pieces(array)
+    length, dtype = source.length, source.dtype
     chunk, digest = min(PIECE, max(1, length)), xxh3_128()
     deflated = {"compression": "gzip", "compression_opts": 1} if dtype == BYTES else {}
     # an array without entries has an HDF5 chunk longer than itself, which a fixed shape must not have
@@ -30,18 +57,15 @@ def write_array(group, name: str, length: int, dtype, piece_at: Callable[[int, i
         name, (length,), dtype, chunks=(chunk,), maxshape=None if length else (None,), fletcher32=True, **deflated
     )
     for start in range(0, length, chunk):
-        piece = np.ascontiguousarray(piece_at(start, min(start + chunk, length)), dtype)
+        piece = np.ascontiguousarray(source.piece(start, min(start + chunk, length)), dtype)
         dataset[start : start + len(piece)] = piece
         digest.update(piece)
     return digest.digest()
 
 
-def write_arrays(group: h5py.Group, arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Write 1-D arrays into a group; returns their xxHashes."""
-    return b"".join(
-        write_array(group, name, len(array), array.dtype, lambda start, stop, array=array: array[start:stop])
-        for name, array in arrays.items()
-    )
+def write_arrays(group: h5py.Group, arrays: Mapping[str, np.ndarray | Piecewise]) -> bytes:
+    """Write several into a group; returns their xxHashes."""
+    return b"".join([write_array(group, name, array) for name, array in arrays.items()])
 
 
 def opened_array(group, name: str, dtype=None, length: int | None = None, whole: bool = True) -> h5py.Dataset:
@@ -131,8 +155,8 @@ def write_names(group: h5py.Group, lengths: np.ndarray, text_at: Callable[[int, 
         begins = int(ends[first] - lengths[first])
         return text_at(first, last)[start - begins : stop - begins]
 
-    write_array(group, "names", int(ends[-1]) if len(ends) else 0, BYTES, piece)
-    write_arrays(group, {"name_ends": ends})
+    names = Piecewise(int(ends[-1]) if len(ends) else 0, BYTES, piece)
+    write_arrays(group, {"names": names, "name_ends": ends})
 
 
 def read_text(group: h5py.Group, first: int, last: int) -> tuple[bytes, np.ndarray]:

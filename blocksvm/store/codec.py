@@ -49,21 +49,21 @@ def one_thread():
                 blosc.use_threads = _theirs
 
 
-def encode(words: np.ndarray, name: str = CODEC) -> tuple[bytes, int]:
-    """(bytes, HDF5's filter mask) of words (m,) uint64: compressed, as a buffer itself says how, or as they are, where
-    the codec of this ``name`` is NONE or saves little."""
-    if name == NONE:
-        return words.tobytes(), STORED
+def encode(words: np.ndarray, name: str = CODEC) -> tuple[bytes, int, int]:
+    """(bytes, HDF5's filter mask, checksum) of words (m,) uint64: compressed, as a buffer itself says how, or as they
+    are, where the codec of this ``name`` is NONE or saves little."""
 
     def compressed(some: np.ndarray, item: int) -> bytes:
         shuffle = blosc.SHUFFLE if item > 1 else blosc.NOSHUFFLE
         return blosc.compress(some.view(f"u{item}"), CODEC.encode(), LEVEL, shuffle)
 
-    with one_thread():
-        sample = words[: max(1, len(words) // SAMPLED)]
-        item = min(SHUFFLED, key=lambda item: len(compressed(sample, item)))
-        raw = compressed(words, item)
-    return (raw, 0) if len(raw) <= WORTHWHILE * words.nbytes else (words.tobytes(), STORED)
+    if name != NONE:
+        with one_thread():
+            sample = words[: max(1, len(words) // SAMPLED)]
+            packed = compressed(words, min(SHUFFLED, key=lambda item: len(compressed(sample, item))))
+        if len(packed) <= WORTHWHILE * words.nbytes:
+            return packed, 0, checksum(packed)
+    return (raw := words.tobytes()), STORED, checksum(raw)
 
 
 def decode(raw, out: np.ndarray) -> None:

@@ -28,12 +28,11 @@ RUNS_WANTED = 4  # for each thread that decodes
 LONGEST_RUN = 8  # chunks
 
 FAULTS = {
-    kernels.VALUE_NOT_FINITE: "a value is not finite",
-    kernels.NORM_NOT_FINITE: "a row's norm is not a number",
+    kernels.VALUE_NOT_FINITE: "a value is not finite", kernels.NORM_NOT_FINITE: "a row's norm is not a number",
     kernels.LENGTHS_DISAGREE: "rows and nonzeros disagree",
     kernels.INDICES_DO_NOT_RISE: "the features of a row do not rise, or are out of range",
     kernels.WORDS_DISAGREE: "rows and their words disagree",
-}
+}  # fmt: skip
 
 
 class Truncated(Exception):

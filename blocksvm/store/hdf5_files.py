@@ -21,12 +21,8 @@ from blocksvm.store.descriptions import Description, as_json, parse
 
 # of each kind of file; no other one is read
 VERSIONS = {"store": 4, "model": 3, "checkpoint": 3, "structure": 2}
-MAKERS = {
-    "store": "blocksvm split",
-    "model": "blocksvm train",
-    "checkpoint": "blocksvm train --checkpoint",
-    "structure": "blocksvm structure train",
-}
+MAKERS = {"store": "blocksvm split", "model": "blocksvm train", "checkpoint": "blocksvm train --checkpoint",
+          "structure": "blocksvm structure train"}  # fmt: skip
 
 # words of HDF5 on a sound file that someone has open -> ours
 HELD_OPEN = {
@@ -182,10 +178,10 @@ def read_table(group, name: str, dtype, length: int | None = None) -> np.ndarray
 
 
 @contextmanager
-def damage_named(file: h5py.File):
+def damage_named(file: h5py.File) -> Iterator[None]:
     """Turn what h5py raises on damaged or missing parts of a file into one sentence."""
     try:
-        yield file
+        yield
     except InputError:
         raise
     except DAMAGE as error:
@@ -222,6 +218,13 @@ def read_meta(file: h5py.File) -> Any:
         return parse(text, text_attribute(file, "blocksvm"))
     except DAMAGE as error:
         raise damage(file.filename, error) from error
+
+
+@contextmanager
+def opened(path: str | Location, *kinds: str) -> Iterator[tuple[h5py.File, Any]]:
+    """A file as ``open_hdf5`` has it, and its description; while it is open its damage is named."""
+    with open_hdf5(path, *kinds) as file, damage_named(file):
+        yield file, read_meta(file)
 
 
 class NewHdf5(h5py.File):

@@ -140,16 +140,13 @@ class Store(Source):
                 table = read_labels(self.file, meta.n_labels, meta.label_kind == SETS)
                 if meta.labels is not None and table != tuple(label for label, _ in meta.labels):
                     raise ValueError("/labels has other labels than the description")
+            columns = (chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "nnz", "words"))
             super().__init__(
-                name=str(self.path),
-                value_bytes=0 if self.value_dtype is None else self.value_dtype.itemsize,
-                chunks=ChunkTable(*(chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "nnz", "words"))),
-                coding=Coding(labels_of(meta.labels), table),
-                label_counts=meta.labels,
+                name=str(self.path), value_bytes=0 if self.value_dtype is None else self.value_dtype.itemsize,
+                chunks=ChunkTable(*columns), coding=Coding(labels_of(meta.labels), table), label_counts=meta.labels,
                 total_weight=float(meta.n_samples) if meta.total_weight is None else meta.total_weight,
-                shuffled=meta.settings.order == "shuffled",
-                **{name: getattr(meta, name) for name in AS_DESCRIBED},
-            )
+                shuffled=meta.settings.order == "shuffled", **{name: getattr(meta, name) for name in AS_DESCRIBED},
+            )  # fmt: skip
             self.rows_checksum = chunks["rows_checksum"]
             self.checked = np.zeros(len(chunks), bool)  # chunks whose words have been found sound
 
@@ -159,7 +156,7 @@ class Store(Source):
             raise ValueError(f"checksum of /{name} does not match")
         return table
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception) -> None:
@@ -326,20 +323,11 @@ def check_ids(store: Store, at_once: int = IDS_AT_ONCE) -> None:
 def check_tables(chunks: np.ndarray, meta: StoreMeta) -> None:
     """ValueError where the table of chunks does not say what the description does."""
     rows, entries, words, parts = (chunks[name].astype(np.int64) for name in ("n_rows", "nnz", "words", "n_parts"))
-    ends, part_ends = np.cumsum(rows), np.cumsum(parts)
-    sound = (
-        len(chunks) > 0
-        and np.array_equal(chunks["first_row"], ends - rows)
-        and ends[-1] == meta.n_samples
-        and (entries >= 0).all()
-        and entries.sum() == meta.n_nonzeros
-        and np.array_equal(chunks["first_part"], part_ends - parts)
-        and part_ends[-1] == meta.n_parts
-        and (words >= rows).all()
-        and np.array_equal(parts, -(-words // meta.part_words))
-        and (rows > 0).all()
-    )
-    if not sound:
+    ends, part_ends = np.cumsum(rows), np.cumsum(parts)  # of one chunk or more
+    whole = ends[-1] == meta.n_samples and entries.sum() == meta.n_nonzeros and part_ends[-1] == meta.n_parts
+    in_range = (rows > 0) & (entries >= 0) & (words >= rows) & (parts == -(-words // meta.part_words))
+    in_order = (chunks["first_row"] == ends - rows) & (chunks["first_part"] == part_ends - parts)
+    if not (whole and in_range.all() and in_order.all()):
         raise ValueError("the table of chunks contradicts the description")
 
 

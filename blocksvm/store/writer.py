@@ -17,7 +17,7 @@ from blocksvm.kernels.rows import HEADER, HOT
 from blocksvm.sources.block import WORD_BYTES
 from blocksvm.sources.block_kernels import pack_rows
 from blocksvm.store import codec
-from blocksvm.store.arrays import write_array, write_arrays, write_labels, write_names
+from blocksvm.store.arrays import Piecewise, write_array, write_labels, write_names
 from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW, StoreMeta, typed
 
 
@@ -103,12 +103,12 @@ class StoreWriter:
         np.concatenate(self.open_words, out=padded[: self.n_open_words])
         self._cut(np.concatenate(self.open_rows), self.open_nnz, self.n_open_words, n_parts)
         for part in padded.reshape(n_parts, -1):
-            self._queue(self.pool.submit(encode_part, part, self.codec_name))
+            self._queue(self.pool.submit(codec.encode, part, self.codec_name))
         self._start_chunk()
 
     def copy(self, rows: np.ndarray, nnz: int, n_words: int, parts: list[Callable[[], tuple]]) -> None:
         """Add a chunk of another store of the same ``part_words``: its records, entries and words, and for each part a
-        function that gives its bytes, as ``encode_part`` does."""
+        function that gives its bytes, as ``codec.encode`` does."""
         self._close_chunk()
         self._cut(rows, nnz, n_words, len(parts))
         for part in parts:
@@ -177,11 +177,11 @@ class StoreWriter:
         self.file.create_dataset("parts", data=parts)
         features = self.file.create_group("features")
         content = [chunks.tobytes(), parts["checksum"].tobytes()]
-        content.append(write_array(features, "ids", n_features, np.int64, feature_ids))
+        content.append(write_array(features, "ids", Piecewise(n_features, np.int64, feature_ids)))
         if names is not None:
             write_names(features, *names)
         if factors is not None:
-            write_arrays(features, {"idf": factors})
+            write_array(features, "idf", factors)
         if labels is not None:
             content.append(write_labels(self.file, labels))
         counted = {
@@ -256,9 +256,3 @@ def packed(lengths: np.ndarray, indices: np.ndarray, values: np.ndarray | None, 
     of_one_type = lengths.astype(np.int64, copy=False)  # the kernel is compiled once
     n = pack_rows(of_one_type, indices, hot, values, bits, *kinds, numbers, sizes)
     return PackedRows(words[:n], sizes, lengths)
-
-
-def encode_part(words: np.ndarray, codec_name: str) -> tuple[bytes, int, int]:
-    """(bytes, HDF5's filter mask, checksum) of the words of a part."""
-    raw, mask = codec.encode(words, codec_name)
-    return raw, mask, codec.checksum(raw)

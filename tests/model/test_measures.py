@@ -9,8 +9,8 @@ from sklearn import metrics
 from support.training_cases import make_store, random_rows
 
 from blocksvm import InputError, Matrix, fit, load_model, open_store
-from blocksvm.model.decision_values import each, logistic, one_of_several
 from blocksvm.model.measures import ClassMeasures, Probabilities, RealMeasures, SetMeasures, merge
+from blocksvm.model.probabilities import each, logistic, one_of_several
 from blocksvm.model.scoring import Scores
 
 

@@ -15,7 +15,7 @@ from support.training_cases import assert_resumed, make_store, text_of_sets, tra
 from blocksvm.api.fit import fit
 from blocksvm.base.errors import InputError
 from blocksvm.info import main as info_main
-from blocksvm.model.decision_values import Predictions, misordered
+from blocksvm.model.decision_values import misordered, prediction_lines
 from blocksvm.model.measures import SetMeasures
 from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import Scores
@@ -224,10 +224,8 @@ def test_many_sets_in_a_piece(tmp_path):
 def test_predicted_sets_as_text(tmp_path):
     (tmp_path / "rows.svm").write_text(text())
     stream, _ = learned(tmp_path / "rows.svm", "pa1", targets="sets", labels=LABELS, format="multilabel")
-    predicted = []
-    lines = Predictions(predicted.append, False, sets=True)
-    lines.add(np.array([[1.0, -1.0, 2.0, 0.0], [-1.0] * 4]), stream.targets.known_classes())
-    assert "".join(predicted) == "0,20\n\n"
+    values, labels = np.array([[1.0, -1.0, 2.0, 0.0], [-1.0] * 4]), stream.targets.known_classes().values
+    assert "".join(prediction_lines(labels, values, sets=True)) == "0,20\n\n"
 
 
 def test_stopped_resumed_and_continued_to_the_same_bits(store, tmp_path):

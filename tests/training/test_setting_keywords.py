@@ -6,8 +6,8 @@ from typing import get_args, get_type_hints
 import pytest
 
 import blocksvm
+from blocksvm.api import FitKeywords
 from blocksvm.api.fit import OF_ROWS
-from blocksvm.api.setting_keywords import FitKeywords
 from blocksvm.api.streams import HIDDEN
 from blocksvm.base.settings import Setting
 from blocksvm.conversion.convert import SplitSettings
