@@ -1,8 +1,7 @@
-"""What the package offers to Python: training, streams, stores and predictions in one call each; and the settings that
-their functions take as keywords, as editors complete them.  A test compares these with the declarations.
+"""What Python users call: stores, trainings, streams and predictions of files; and the settings that these take as
+keywords, as editors complete them.  A test compares them with the declarations.
 
-A function refuses a setting that it has no use for; ``describe_solver`` says what each solver takes.
-"""
+A function refuses a setting that it has no use for; ``describe_solver`` says what each solver takes."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,8 +1,7 @@
 """The base class of estimators: rows of every kind to a source, a run to fitted attributes, decision values in pieces.
 
 scikit-learn's conventions hold: parameters are stored unchanged and checked in ``fit``; fitted attributes end in an
-underscore.  An iterable or a store contains its labels and weights: ``y`` and ``sample_weight`` are left out.
-"""
+underscore.  An iterable or a store contains its labels and weights: ``y`` and ``sample_weight`` are left out."""
 
 import inspect
 import math
@@ -105,8 +104,7 @@ class Batches:
         first = next(remaining, None)
         if first is None:
             raise InputError("the iterator gave no rows; give one that can be iterated again")
-        self.dtype = first[0].dtype.name
-        self.checked = chain([first], remaining)
+        self.dtype, self.checked = first[0].dtype.name, chain([first], remaining)
 
     def __iter__(self) -> Iterator[RowBatch]:
         return map(self._as_rows, self.checked)
@@ -118,16 +116,14 @@ class Batches:
         X = check_array(X, accept_sparse="csr", dtype=list(FLOATS))
         if y is None:
             raise InputError("a batch of the iterator has no labels; give (X, y)")
-        y = column_or_1d(y)
-        self.n_features, self.label_dtype = self.n_features or X.shape[1], self.label_dtype or y.dtype
-        if X.shape[1] != self.n_features or len(y) != X.shape[0]:
-            raise InputError(
-                f"a batch of the iterator has {X.shape[1]} features and {len(y)} labels for {X.shape[0]} rows; "
-                f"expected {self.n_features} features, and a label a row"
-            )
+        y, (n, d) = column_or_1d(y), X.shape
+        self.n_features, self.label_dtype = self.n_features or d, self.label_dtype or y.dtype
+        if d != self.n_features or len(y) != n:
+            has, wanted = f"{d} features and {len(y)} labels for {n} rows", f"{self.n_features} features"
+            raise InputError(f"a batch of the iterator has {has}; expected {wanted}, and a label a row")
         weights = None if weights is None else np.asarray(weights, dtype=np.float64).reshape(-1)
-        if weights is not None and len(weights) != len(y):
-            raise InputError(f"a batch of the iterator has {len(weights)} weights for {len(y)} rows; give one a row")
+        if weights is not None and len(weights) != n:
+            raise InputError(f"a batch of the iterator has {len(weights)} weights for {n} rows; give one a row")
         return X, y, weights
 
     def _as_rows(self, batch: tuple) -> RowBatch:
@@ -146,10 +142,8 @@ def columns_of(source: Source) -> np.ndarray | None:
         return source.columns
     ids = source.feature_ids(0, source.n_features)
     if len(ids) and ids.max() >= MOST_COLUMNS:
-        raise InputError(
-            f"{source.name}: has a feature {ids.max():,}, but estimators have a column for each id, at most "
-            f"{MOST_COLUMNS:,}; split it with bits=22, or use blocksvm.fit"
-        )
+        why = f"has a feature {ids.max():,}, but estimators have a column for each id, at most {MOST_COLUMNS:,}"
+        raise InputError(f"{source.name}: {why}; split it with bits=22, or use blocksvm.fit")
     return ids
 
 
@@ -217,13 +211,11 @@ class Estimator(BaseEstimator):
 
     def _checked(self, X, y, reset: bool = True) -> tuple:
         """(X, y) checked by scikit-learn: X dense or CSR, float32 or float64, not copied where possible."""
+        how, classes = {"accept_sparse": "csr", "dtype": list(FLOATS), "reset": reset}, is_classifier(self)
         if y is None:  # scikit-learn's message
-            validate_data(self, X, y, accept_sparse="csr", dtype=list(FLOATS), reset=reset)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=list(FLOATS), reset=reset, y_numeric=not is_classifier(self),
-            multi_output=is_classifier(self),
-        )  # fmt: skip
-        if is_classifier(self):
+            validate_data(self, X, y, **how)
+        X, y = validate_data(self, X, y, y_numeric=not classes, multi_output=classes, **how)
+        if classes:
             if self.takes_sets and type_of_target(y) == "multilabel-indicator":
                 return X, y.toarray() if sparse.issparse(y) else y
             y = column_or_1d(y, warn=True)

@@ -79,10 +79,9 @@ def linear_of(model: Model, apart: bool = False, of_one_label: str = "") -> Line
     require_scores(model.meta, name)
     recipe, notes, steps = model.recipe, calibration_notes(model), []
     if recipe.bits is not None:
-        raise InputError(
-            f"{name}: its features are hashes of ids ({option('bits', recipe.bits)}), which other programs do not "
-            "make; leave that out where the text is read, and train again"
-        )
+        hashes = f"hashes of ids ({option('bits', recipe.bits)}), which other programs do not make"
+        cure = "leave that out where the text is read, and train again"
+        raise InputError(f"{name}: its features are {hashes}; {cure}")
     if model.multilabel and of_one_label:
         raise wrong_form(f"{name}: its rows have sets of labels, which {of_one_label} cannot hold")
     if model.multilabel:
@@ -121,8 +120,7 @@ def calibration_notes(model: Model) -> tuple[str, ...]:
 
 
 def model_of(linear: Linear, origin: str, path: str = "", extra: dict | None = None) -> Model:
-    """A model; origin: the program and file that it is from; extra: further entries of its description.  InputError
-    where a number is not finite."""
+    """A model; origin: its program and file; extra: of its description.  InputError where a number is not finite."""
     if not (np.isfinite(linear.weights).all() and np.isfinite(linear.intercept).all()):
         raise InputError(f"{origin}: a weight is not a finite number; train the model again")
     if len(linear.labels) > 1 and list(linear.labels) != sorted(set(linear.labels)):

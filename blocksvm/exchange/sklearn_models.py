@@ -2,8 +2,7 @@
 
 A column of its matrices is a feature id, as in ``Model.decision_function``; where features have names, steps before the
 estimator make the columns from texts, or from dicts by name.  They are classes of scikit-learn and functions of the
-standard library, numpy and scipy alone, so that a file of them loads without this package.
-"""
+standard library, numpy and scipy alone, so that a file of them loads without this package."""
 
 import math
 from dataclasses import replace
@@ -84,8 +83,7 @@ def _unfitted(linear: Linear):
     from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
     from sklearn.svm import LinearSVC, LinearSVR
 
-    k = len(linear.labels)
-    names = _names_of(linear.loss)
+    k, names = len(linear.labels), _names_of(linear.loss)
     if not k:
         if "LinearSVR" in names:
             return LinearSVR(loss=names["LinearSVR"])
@@ -103,8 +101,7 @@ def from_estimator(estimator) -> Model:
     """A model with the decision values and predictions of a fitted linear estimator (one with coef_, intercept_ and, of
     classes, classes_): the features are the columns whose weight is not 0, named by their numbers.
 
-    InputError where it is not fitted, or has no such attributes.
-    """
+    InputError where it is not fitted, or has no such attributes."""
     name = type(estimator).__name__
     try:
         coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))

@@ -3,8 +3,7 @@ so that after any fault there is the old file or the new one.  An object is made
 takes its name when all of it has been uploaded.
 
 A temporary file has one name for each output, and a lock that ends with its process: the next run over the same output
-takes what a killed one has left.
-"""
+takes what a killed one has left."""
 
 import errno
 import fcntl
@@ -59,8 +58,7 @@ def check_outputs(
 def check_output(path: Location, overwrite: bool, kind: str | None = None) -> None:
     """Refuse an output that cannot be written, or that exists and may not be replaced, before any work is done.
 
-    kind: what will be written.  Text may also go into a pipe, a terminal or a device such as /dev/null.
-    """
+    kind: what will be written.  Text may also go into a pipe, a terminal or a device such as /dev/null."""
     if len(os.fsencode(path.name)) > LONGEST_NAME:
         raise InputError(f"{path}: the name is too long; choose one of at most {LONGEST_NAME} bytes")
     mode = _mode(path)
@@ -126,8 +124,7 @@ def _locked(path: Path, output: Location) -> int:
 
 
 class TemporaryFolder:
-    """A folder in ``parent`` (None: the system's) for what is put aside; it goes with its contents at the end of a
-    ``with``, or when nothing refers to this any more."""
+    """A folder in ``parent`` (None: the system's); it goes at the end of a ``with``, or when nothing refers to this."""
 
     def __init__(self, parent: str | Path | None = None):
         self.path = Path(tempfile.mkdtemp(prefix=".blocksvm-", dir=parent))
@@ -145,8 +142,7 @@ class NewFile(io.RawIOBase):
     loses the error when it closes the file.  The first error, which names the output, is stored, later ones are
     dropped; ``check``, ``finish`` raise.
 
-    path: the output; overwrite: whether it may exist when the file takes its name; temp: where an object is made.
-    """
+    path: the output; overwrite: whether it may exist when the file takes its name; temp: where an object is made."""
 
     def __init__(self, path: Location, overwrite: bool, temp: Path | None = None):
         self.path, self.overwrite = path, overwrite
@@ -306,8 +302,7 @@ def written_whole(path: Location, overwrite: bool = True) -> Iterator[IO[bytes]]
     """A binary file to write to, which takes the name ``path`` when the body ends well and vanishes when it does not.
 
     Without ``overwrite`` the name is taken only where there is no such file: of two runs at once, the later one raises
-    InputError.  A symbolic link stays, and the file that it leads to is replaced; a device or pipe is written into.
-    """
+    InputError.  A symbolic link stays, and the file that it leads to is replaced; a device or pipe is written into."""
     if _is_special(path):
         with named_errors(path), open(path, "wb") as file:
             yield file
@@ -345,8 +340,7 @@ class JsonLines:
 
     overwrite: whether there may be one already; InputError where another run was faster.  Where it cannot be written
     any more (a full disk), warn(sentence) is called once, the file keeps its whole lines, and what comes later is left
-    out: a training does not lose its model for want of a log.
-    """
+    out: a training does not lose its model for want of a log."""
 
     def __init__(self, path: Location, warn: Callable[[str], None], overwrite: bool, going_on: bool = False):
         self.path, self.warn, self.new = path, warn, not (overwrite or going_on)

@@ -51,8 +51,7 @@ class RemoteObject:
     """An object by its URL (without secrets); at most so many requests at once.
 
     What fails is one of four: InputError for what is denied, for an object that has changed and for all else, and
-    FileNotFoundError where there is none.
-    """
+    FileNotFoundError where there is none."""
 
     def __init__(self, url: str, at_once: int = CONNECTIONS):
         self.url = url
@@ -205,10 +204,8 @@ def _opened(url: str) -> tuple[Any, str]:
     if not key:
         raise InputError(f"{url}: names no object; give one with its key, as {url.rstrip('/')}/rows.svm")
     if NO_NAME.search(key):
-        raise InputError(
-            f"{url}: obstore cannot name a key with a part that is empty, '.' or '..', or that has a control "
-            "character; give the object another key"
-        )
+        kind = "with a part that is empty, '.' or '..', or that has a control character"
+        raise InputError(f"{url}: obstore cannot name a key {kind}; give the object another key")
     options: Any = {"read_timeout": f"{int(1000 * SILENCE)}ms", "timeout": "1h"}
     cloud = OF_CLOUD.get(scheme.lower(), "AZURE")
     for setting in CLIENT_SETTINGS:
@@ -242,15 +239,12 @@ def _reason(error: BaseException) -> str:
 
 
 class ObjectFile(io.RawIOBase):
-    """An object as a file that is read, in windows of equal length; whole: from its beginning to its end, so that
-    requests go ahead."""
+    """An object as a file, read in windows of equal length; whole: to its end, so that requests go ahead."""
 
     def __init__(self, remote: RemoteObject, whole: bool = False):
-        self.remote = remote
-        self.size = remote.identity().size
+        self.remote, self.size, self.position = remote, remote.identity().size, 0
         self.length, self.ahead, self.kept = (LONG_WINDOW, AHEAD, LONG_KEPT) if whole else (WINDOW, 0, KEPT)
         self.windows = {} if whole else remote.windows
-        self.position = 0
 
     def __repr__(self) -> str:
         return self.remote.url

@@ -1,7 +1,6 @@
 """Decision values of rows in pieces of bounded size; what they predict, how surely, and as lines of text.
 
-However many classes there are, no more than ``PIECE_VALUES`` decision values (or those of one row) are held at once.
-"""
+However many classes there are, no more than ``PIECE_VALUES`` decision values (or those of one row) are held at once."""
 
 from __future__ import annotations
 
@@ -49,8 +48,7 @@ def decision_pieces(
     classes, the constant feature's weight last; constant: the value of that feature; completion: what makes decision
     values of <w, x>, None where they are that; it is for plain rows; further: numbers that the caller makes of a row
     besides.  The values are overwritten by the next piece.  Vectors that lie side by side are read together."""
-    n, k = len(entries.indptr) - 1, len(w)
-    step = rows_of_piece(k + further)
+    n, k, step = len(entries.indptr) - 1, len(w), rows_of_piece(len(w) + further)
     memory = np.empty(k * min(n, step))
     columns = None if isinstance(w, WeightsByFeature) else together(w)
     by_row = isinstance(w, WeightsByFeature) or columns is not None
@@ -100,8 +98,7 @@ def margins_of(values: np.ndarray, apart: bool) -> np.ndarray:
     """(m,) by decision values (m,), or (m, k) of k classes: how sure a model is of a row's label.
 
     Two classes: |<w, x>| (Tong, Koller, JMLR 2, 2001; Schohn, Cohn, ICML 2000).  More: the difference of the two best
-    decision values.  Labels of which a row has any number (apart): the least |decision value| of any label.
-    """
+    decision values.  Labels of which a row has any number (apart): the least |decision value| of any label."""
     if values.ndim == 1:
         return np.abs(values)
     if apart:
@@ -114,9 +111,8 @@ class SmallestMargins:
     """The n rows of the smallest margins among those that were added, of equal ones the first."""
 
     def __init__(self, n: int):
-        self.n = n
+        self.n, self.n_added = n, 0
         self.margins, self.rows = np.empty(0), np.empty(0, np.int64)
-        self.n_added = 0
 
     def add(self, margins: np.ndarray, rows: np.ndarray) -> None:
         """Rows of these margins and numbers (m,), which rise from call to call."""
@@ -132,13 +128,10 @@ class SmallestMargins:
 class LabelQueries:
     """Queries a label with probability b / (b + |margin|), b: ``query`` (Cesa-Bianchi, Gentile, Zaniboni, JMLR 2006).
 
-    One random number is drawn for each row without a label.  on_query gets 'file:line' of each row.
-    """
+    One random number is drawn for each row without a label.  on_query gets 'file:line' of each row."""
 
     def __init__(self, query: float, seed: int, on_query: Callable[[str], None]):
-        self.query = query
-        self.draws = np.random.default_rng((seed, 1))
-        self.on_query = on_query
+        self.query, self.on_query, self.draws = query, on_query, np.random.default_rng((seed, 1))
 
     def add(self, values: np.ndarray, rows: np.ndarray, batch: RowBatch, counter: RecordCounter) -> None:
         """Decision values (m,) or (m, k) of rows (m,) of a batch that have no label."""
@@ -156,11 +149,10 @@ def count_right(pieces: Pieces, y: np.ndarray, member: np.ndarray | None, ranks:
         codes = y[rows]
         if member is None:
             right = predicted(values) == codes
+        elif ranks:
+            right = (codes >= 0) & (misordered(values.T, member[codes]) == 0)
         else:
-            right = (
-                misordered(values.T, member[codes]) == 0 if ranks else ((values.T > 0.0) == member[codes]).all(axis=1)
-            )
-            right &= codes >= 0
+            right = (codes >= 0) & ((values.T > 0.0) == member[codes]).all(axis=1)
         correct += int(np.count_nonzero(right))
     return correct
 

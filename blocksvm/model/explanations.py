@@ -99,9 +99,8 @@ class WeightedFeatures:
 
 
 def strongest(path: str | Location, n: int) -> list[tuple[object, list[WeightedFeatures]]]:
-    """Of each of a model's vectors of weights its label (of two classes the larger one, of targets that are numbers
-    None) and the n features of the largest weights, the largest first (of equals the one that comes first); those of 0
-    are left out.  Raises InputError where the model has no weights of features."""
+    """Of each of a model's vectors of weights its label (of two classes the larger one, of real targets None) and the n
+    features of the largest weights but 0, the largest first, of equals the first.  InputError where there are none."""
     model = load_model(path)
     if model.support is not None:
         raise InputError(f"{path}: has a kernel, and no weights of features; leave the list of features out")

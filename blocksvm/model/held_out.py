@@ -83,10 +83,7 @@ class HeldOut:
         total = 0.0
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
-            pieces = decision_pieces(block.entries, weights, bias)
-            if self.real:
-                total += sum_squared_errors(pieces, block.y)
-            else:
-                total += count_right(pieces, block.y, self.member, self.ranks)
+            pieces, y = decision_pieces(block.entries, weights, bias), block.y
+            total += sum_squared_errors(pieces, y) if self.real else count_right(pieces, y, self.member, self.ranks)
         mean = total / self.n_scored
         return math.sqrt(mean) if self.real else mean

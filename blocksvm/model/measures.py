@@ -2,8 +2,7 @@
 
 Of each kind of labels a class: count(scores) adds consecutive rows (``scoring.Scores``); figures() are the measures by
 name, as far as they have a meaning, and sentences() lines of text on them, both empty where no row has a label.
-SHOWN_AS: how a sentence shows each of them.
-"""
+SHOWN_AS: how a sentence shows each of them."""
 
 from __future__ import annotations
 
@@ -123,8 +122,7 @@ class RankCurve:
     their float32 count as ties, and ``error`` bounds what that may change.  bits: so many."""
 
     def __init__(self, bits: int = RANK_BITS):
-        self.bits = bits
-        self.counts = np.zeros((2, 1 << bits), np.int64)
+        self.bits, self.counts = bits, np.zeros((2, 1 << bits), np.int64)
 
     def count(self, values: np.ndarray, positive: np.ndarray) -> None:
         positions = bins_of(values, self.bits)
@@ -159,12 +157,10 @@ class Probabilities:
         """probabilities (n, k) of the labels, positions (n,) of each row's own among them."""
         n, k = probabilities.shape
         likelihood = probabilities[np.arange(n), positions]
+        of_several = np.square(probabilities).sum(axis=1) - 2.0 * likelihood + 1.0
         self.rows += n
         self.log_loss -= float(np.log(np.clip(likelihood, EPSILON, 1.0 - EPSILON)).sum())
-        if k == 2:
-            self.brier += float(np.square(1.0 - likelihood).sum())
-        else:
-            self.brier += float((np.square(probabilities).sum(axis=1) - 2.0 * likelihood + 1.0).sum())
+        self.brier += float((np.square(1.0 - likelihood) if k == 2 else of_several).sum())
 
     def figures(self) -> dict[str, float]:
         return {"log_loss": self.log_loss / self.rows, "brier": self.brier / self.rows} if self.rows else {}
@@ -189,10 +185,9 @@ class ClassMeasures(ByClass):
     training, the mean cost for rows with known labels.  A row with a label that the model does not know is wrong."""
 
     def __init__(self, labels: tuple, link=None, ranked: bool = True, costs: list | None = None):
+        super().__init__(len(labels))
         self.labels = Labels(tuple(labels))
-        k = len(self.labels.values)
         self.costs, self.cost = None if costs is None else CostMatrix.of(costs, None, self.labels).costs, 0.0
-        super().__init__(k)
         self.rows = self.labelled = self.others = 0
         self.other_labels: set = set()  # some of those that the model does not know
         self.link = link
@@ -216,9 +211,9 @@ class ClassMeasures(ByClass):
         if others.any() and len(self.other_labels) <= SHOWN:
             self.other_labels.update(list(dict.fromkeys(scores.labels[others].tolist()))[: SHOWN + 1])
         values = None if scores.values is None else scores.values[known]
-        if values is not None and self.curve is not None:
+        if values is not None and self.curve:
             self.curve.count(values, positions == 1)
-        if values is not None and self.probabilities is not None:
+        if values is not None and self.probabilities:
             self.probabilities.count(self.link(values), positions)
 
     def figures(self) -> dict[str, float]:

@@ -1,5 +1,4 @@
-"""The probabilities that the link of the loss that a model was trained with, or its calibration, makes of decision
-values."""
+"""The probabilities that the link of a model's loss, or its calibration, makes of decision values."""
 
 from collections.abc import Callable
 from functools import partial
@@ -75,7 +74,5 @@ def link_of(meta: ModelMeta, path: str) -> Link:
     if name is not None and name not in LOSSES and not is_named(name, "loss"):
         raise not_trusted(name, "loss", path)
     fit = " or ".join(option("loss", other) for other in LOSSES if get_loss(other).link is not None)
-    raise InputError(
-        f"{path}: its decision values are no probabilities; train a model with {fit}, or one of two classes with "
-        f"{option('calibrate', PLATT)}"
-    )
+    cure = f"train a model with {fit}, or one of two classes with {option('calibrate', PLATT)}"
+    raise InputError(f"{path}: its decision values are no probabilities; {cure}")

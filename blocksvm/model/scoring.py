@@ -39,7 +39,7 @@ from blocksvm.model.model_file import describe_model, factors_of_model, hashed, 
 from blocksvm.model.sparse_weights import BY_FEATURE_BYTES, ENTRY_BYTES
 from blocksvm.sources.block import INDEX_BYTES, Arena
 from blocksvm.sources.source import largest_chunk_bytes
-from blocksvm.store.hdf5_files import MAKERS, open_hdf5, text_attribute
+from blocksvm.store.hdf5_files import MAKERS, open_hdf5
 from blocksvm.store.reader import Store
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ class Scores:
     values (m,) float64: their decision values, (m, k) of k > 2 classes, or None where only classes are wanted;
     classes (m,): the position of each row's label among the model's, a decision value of 0 is the first one's;
     labels (m,): the rows' own labels, float64 with nan or objects with None where there are none; contributions: the
-    largest ones to the decision value of that class, where they are wanted; kept: as of ``RowBatch``.
-    """
+    largest ones to the decision value of that class, where they are wanted; kept: as of ``RowBatch``."""
 
     values: np.ndarray | None
     classes: np.ndarray
@@ -106,10 +105,8 @@ class Coverage:
         if self.entries is None or self.unknown < self.entries:
             return ""
         what = f"of the {self.entries:,} entries none is" if self.entries else "no row has an entry"
-        return (
-            f"warning: {what} of a feature that {self.model} knows, so that all rows score alike; check that the rows "
-            "are read as those that it was trained on were (their form, names and separators)"
-        )
+        cure = "check that the rows are read as those that it was trained on were (their form, names and separators)"
+        return f"warning: {what} of a feature that {self.model} knows, so that all rows score alike; {cure}"
 
 
 class Scorer:
@@ -121,8 +118,7 @@ class Scorer:
     def __init__(self, model: str | Path, memory: int, explain: int | None):
         self.path, self.description = model, describe_model(model)
         require_scores(self.description, model)
-        self.budget = Budget(memory)
-        self.note = ""
+        self.budget, self.note = Budget(memory), ""
         self.n_explained = contributions_wanted(explain, self.description, model)
 
     def _load(self, named_by: str | Path | Location) -> IdIndex:
@@ -161,8 +157,7 @@ class TextScorer(Scorer):
 
     format: the text's format, None: the recipe's own, 'auto': what its first bytes look like; options: settings of the
     format that are others for this text (of ``choices.PREDICTED``); n_jobs: threads that parse; keep: columns that are
-    wanted beside the scores; skip_bad: go on after malformed lines, of which notes tell.
-    """
+    wanted beside the scores; skip_bad: go on after malformed lines, of which notes tell."""
 
     def __init__(self, model: str | Path, inputs: list[str] | TableInputs, memory: int, format: str | None = None,
                  options: Mapping = {}, n_jobs: int = 1, explain: int | None = None, keep: str | None = None,
@@ -254,8 +249,7 @@ class StoreScorer(Scorer):
 
     Rows lie shuffled in a store; where what is wanted of all rows does not fit in memory, it is read once for each
     range of source numbers that does.  with_values: whether decision values are wanted beside classes; n_jobs: threads
-    that decode chunks and score their rows.
-    """
+    that decode chunks and score their rows."""
 
     def __init__(self, model: str | Path, path: str | Location, memory: int, with_values: bool = True,
                  n_jobs: int = 1, explain: int | None = None):  # fmt: skip
@@ -417,10 +411,9 @@ def is_store(name: str) -> bool:
     with open_input(name) as file:
         if file.read(8) != HDF5 or magic_of(name) is not None:
             return False
-    with open_hdf5(path, *MAKERS) as file:
-        kind = text_attribute(file, "blocksvm")
-    if kind != "store":
-        raise InputError(f"{name}: is a {kind}, and rows are predicted; give text, or a store")
+    with open_hdf5(path, *MAKERS) as opened:
+        if opened.kind != "store":
+            raise InputError(f"{name}: is a {opened.kind}, and rows are predicted; give text, or a store")
     return True
 
 

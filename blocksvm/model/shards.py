@@ -252,8 +252,7 @@ class Shards:
     def __init__(
         self, folder: str, inputs: list[str], model: str, wanted: Wanted, reading: Mapping, overwrite: bool = False
     ):
-        self.folder = location(folder.rstrip("/") or "/")
-        self.wanted = wanted
+        self.folder, self.wanted = location(folder.rstrip("/") or "/"), wanted
         self.outputs = {name: self._beside(os.path.basename(name)) for name in inputs}
         if len(set(map(str, self.outputs.values()))) < len(inputs):
             twice = next(one for one in inputs if sum(os.path.basename(one) == os.path.basename(b) for b in inputs) > 1)

@@ -33,15 +33,13 @@ class Piecewise:
 
 
 def in_pieces(array: np.ndarray) -> Piecewise:
-    """An array in memory; of more dimensions than one as one row after the other, wherever they lie."""
-    if array.flags.c_contiguous:
-        flat = array.reshape(-1)
-        return Piecewise(len(flat), flat.dtype, lambda start, stop: flat[start:stop])
-    width = array.shape[1]
+    """An array in memory; of two dimensions as one row after the other, wherever they lie."""
+    rows = array.reshape(1, -1) if array.flags.c_contiguous else np.atleast_2d(array)
+    width = rows.shape[1]
 
     def piece(start: int, stop: int) -> np.ndarray:
-        rows = range(start // width, -(-stop // width))
-        return np.concatenate([array[r, max(0, start - r * width) : stop - r * width] for r in rows])
+        some = range(start // width, -(-stop // width))
+        return np.concatenate([rows[r, max(0, start - r * width) : stop - r * width] for r in some])
 
     return Piecewise(array.size, array.dtype, piece)
 
@@ -196,8 +194,7 @@ def read_labels(file: h5py.File, n_labels: int, sets: bool) -> tuple:
 
 
 def read_factors(file: h5py.File, n_features: int) -> np.ndarray:
-    """Factors (d,) float64 of the features of a store or model, in their order:
-    /features/idf; InputError where they are damaged or missing."""
+    """/features/idf of a store or model: factors (d,) float64; InputError where they are damaged or missing."""
     factors = read_array(group(file, "features"), "idf", NUMBERS, n_features)
     if not (np.isfinite(factors) & (factors > 0.0)).all():
         raise damaged(file, "features/idf", "holds what is no factor")

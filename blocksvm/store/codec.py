@@ -2,8 +2,7 @@
 
 A chunk's bytes are one C-Blosc 1 buffer, which HDF5's registered Blosc filter (32001, hdf5plugin) reads too.
 numcodecs releases the GIL while it works, but only with Blosc's own threads switched off, which also write a buffer's
-blocks in the order in which they end.  So they are off during our calls, and only then: the switch is the process's.
-"""
+blocks in the order in which they end.  So they are off during our calls, and only then: the switch is the process's."""
 
 import struct
 import threading
@@ -67,8 +66,7 @@ def encode(words: np.ndarray, name: str = CODEC) -> tuple[bytes, int, int]:
 
 
 def decode(raw, out: np.ndarray) -> None:
-    """Decompress ``raw`` into ``out``, which must hold exactly what was compressed, within ``one_thread``; ValueError
-    where it does not."""
+    """Decompress ``raw``, within ``one_thread``, into ``out``; ValueError where that does not hold it exactly."""
     if len(raw) < HEADER:
         raise ValueError(f"compressed data of {len(raw)} bytes, which are no header")
     n_bytes, _, n_packed = SIZES.unpack_from(raw)

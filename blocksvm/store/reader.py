@@ -79,8 +79,7 @@ class Store(Source):
     """A store opened for reading.  ``close`` it, or use it in a ``with`` statement.
 
     path: of a file, or the URL of an object.  Raises InputError where the file is not a store, is of another version,
-    or is damaged.
-    """
+    or is damaged."""
 
     numbered = False  # a row's number is its position in the store, not what its record says
 
@@ -130,8 +129,7 @@ class Store(Source):
             chunks = self._table("chunks", CHUNK, meta.n_chunks, meta.chunks_checksum)
             parts = self._table("parts", PART, meta.n_parts, meta.parts_checksum)
             self.value_dtype = None if meta.values == "ones" else np.dtype(meta.values)
-            self.part_words = meta.part_words
-            self.row_dtype = WEIGHTED_ROW if meta.weighted else ROW
+            self.part_words, self.row_dtype = meta.part_words, WEIGHTED_ROW if meta.weighted else ROW
             check_tables(chunks, meta)
             self.parts = PartTable(self.file, self.bytes.size, parts, chunks, self.part_words, self.row_dtype)
             require_length(self._group("features"), "ids", meta.n_features)
@@ -183,8 +181,7 @@ class Store(Source):
         return WORD_BYTES * (self.part_words + self.parts.most_words) + codec.HEADER
 
     def working_bytes(self, memory: int = 0) -> int:
-        buffers = self._decoders_within(memory) * self._decoder_bytes
-        return buffers + LABEL_BYTES * self.meta.n_labels
+        return self._decoders_within(memory) * self._decoder_bytes + LABEL_BYTES * self.meta.n_labels
 
     def decode_by(self, threads: int | None, memory: int) -> None:
         most = self._decoders_within(memory)
@@ -200,10 +197,8 @@ class Store(Source):
         return max(1, min(self._most_bytes(memory), int(self.parts.sizes.sum()) // UNITS_WANTED))
 
     def units(self, n_bytes: int | None) -> np.ndarray | None:
-        if n_bytes is None:
-            return None
         sizes = self.parts.sizes
-        return np.unique((np.cumsum(sizes) - sizes) // n_bytes, return_index=True)[1]
+        return None if n_bytes is None else np.unique((np.cumsum(sizes) - sizes) // n_bytes, return_index=True)[1]
 
     def read_rows(self, chunk: int) -> np.ndarray:
         """The row records of a chunk (ROW dtype, or WEIGHTED_ROW), verified."""
@@ -219,12 +214,11 @@ class Store(Source):
         failed: dict[int, BaseException] = {}
         # each run knows its position in the block beforehand: the block is the same whichever thread decodes it
         rows, positions = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(sizes)).tolist()
-        runs: list[tuple] = []
-        stop = 0
+        runs, stop = list[tuple](), 0
         for run in self.bytes.runs(chunks.tolist(), len(self.decoders)):
             start, stop = stop, stop + len(run.chunks)
-            runs.append((len(runs), (run, rows[start], positions[start], positions[stop])))
-        work = block, iter(runs), failed
+            runs.append((run, rows[start], positions[start], positions[stop]))
+        work = block, iter(list(enumerate(runs))), failed
         self.under_way = work
         others = [self.pool.submit(self._take_part, decoder, *work) for decoder in self.decoders[2:]]
         self._take_part(self.decoders[0], *work)
