@@ -22,13 +22,11 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     outputs_of(options, [options.file])
 
-    from blocksvm.store.hdf5_files import MAKERS, open_hdf5, read_meta, text_attribute, version_attribute
+    from blocksvm.store.hdf5_files import MAKERS, VERSIONS, opened
 
     path = location(options.file)
-    with open_hdf5(path, *MAKERS) as file:
-        kind = text_attribute(file, "blocksvm")
-        version = version_attribute(file)
-        meta = read_meta(file)
+    with opened(path, *MAKERS) as (file, meta):
+        kind = file.kind
     if options.verify:
         verify(path, kind, options)
     top = None
@@ -43,7 +41,7 @@ def main(arguments: list[str]) -> int:
 
     if options.json:
         about = as_json(meta) | ({"settings": all_settings(meta)} if hasattr(meta, "method") else {})
-        figures = {"kind": kind, "format_version": version, "bytes": path.stat().st_size, **about}
+        figures = {"kind": kind, "format_version": VERSIONS[kind], "bytes": path.stat().st_size, **about}
         if top is not None:
             figures["top"] = [{"label": label, "features": [vars(one) for one in features]} for label, features in top]
         if emit_json(options, figures):

@@ -66,8 +66,9 @@ def main(arguments: list[str]) -> int:
     from blocksvm.base.labels import listed
     from blocksvm.cli.texts import Line, megabytes
     from blocksvm.files.output import written_text
-    from blocksvm.model.decision_values import known_link, label_lines, link_of, number_lines
+    from blocksvm.model.decision_values import number_lines, prediction_lines
     from blocksvm.model.model_file import describe_model
+    from blocksvm.model.probabilities import known_link, link_of
 
     description = describe_model(options.model)
     if options.loss not in (None, trained_loss := description.method.loss):
@@ -111,10 +112,9 @@ def main(arguments: list[str]) -> int:
         for scores in pieces:
             if options.probabilities:
                 texts = number_lines(link(scores.values))
-            elif options.scores or not labels:
-                texts = number_lines(scores.values)
             else:
-                texts = label_lines(model.labels, scores.classes, scores.values, model.multilabel, model.ranks)
+                of_labels = () if options.scores else model.labels
+                texts = prediction_lines(of_labels, scores.values, scores.classes, model.multilabel, model.ranks)
             if options.explain:
                 lines, columns = "".join(texts).split("\n")[:-1], scorer.explainer.columns(scores.contributions)
                 texts = (f"{line}\t{more}\n" for line, more in zip(lines, columns, strict=True))

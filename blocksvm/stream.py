@@ -150,7 +150,7 @@ def main(arguments: list[str]) -> int:
         stream = Stream(
             options.learner or "", prior=options.prior, start_from=options.start_from,
             on_report=report, on_fault=display.fault, on_save=files.save if options.model else None, stop=stop,
-            on_predicted=files.predictions and files.predictions.add, on_query=files.ask if options.ask else None,
+            on_predicted=files.predicted if options.predictions else None, on_query=files.ask if options.ask else None,
             **given,
         )  # fmt: skip
         files.begin(stream)
@@ -197,7 +197,7 @@ def show_end(options, inputs: list[str], outputs: dict, stream, display, files) 
     if options.ask:
         lines.append(f"{files.n_questions:,} labels are asked for in {outputs['questions']}")
     if "predictions" in outputs:
-        lines.append(f"{files.predictions.rows:,} predictions in {outputs['predictions']}")
+        lines.append(f"{files.n_predictions:,} predictions in {outputs['predictions']}")
     print_results(options, lines, sys.stderr if options.predictions == "-" else sys.stdout)
     if options.model:
         print_next(options, inputs)

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from blocksvm.api.setting_keywords import SettingKeywords
+from blocksvm.api import SettingKeywords
 from blocksvm.base.errors import InputError, one_of, option
 from blocksvm.base.memory import MEMORY
 from blocksvm.base.settings import n_threads, split_fields
@@ -17,8 +17,9 @@ from blocksvm.conversion.convert import COMMON, SplitProgress, SplitSettings, se
 from blocksvm.files.paths import one_run
 from blocksvm.formats.choices import is_table, is_text
 from blocksvm.formats.file_reader import inputs_given
-from blocksvm.model.decision_values import labels_predicted, link_of
+from blocksvm.model.decision_values import labels_predicted
 from blocksvm.model.model_file import Model, describe_model
+from blocksvm.model.probabilities import link_of
 from blocksvm.model.scoring import scored_at_once, scorer_of
 from blocksvm.store.descriptions import as_json
 

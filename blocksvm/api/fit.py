@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Unpack
 
 import numpy as np
 
+from blocksvm.api import FitKeywords
 from blocksvm.api.files import write_store
-from blocksvm.api.setting_keywords import FitKeywords
 from blocksvm.base.errors import InputError
 from blocksvm.base.log import LOG
 from blocksvm.base.settings import n_threads
@@ -62,19 +63,10 @@ class Fitted:
 
 
 @one_run()
-def fit(
-    rows,
-    y=None,
-    *,
-    sample_weight=None,
-    on_event: Callable[[RunEvent], object] = lambda event: None,
-    stop: Callable[[], bool] = lambda: False,
-    valid: Source | None = None,
-    start_from: str | Path | SavedRun | State | None = None,
-    prior: str | Path | None = None,
-    cluster=None,
-    **settings: Unpack[FitKeywords],
-) -> Fitted:
+def fit(rows, y=None, *, sample_weight=None, on_event: Callable[[RunEvent], object] = lambda event: None,
+        stop: Callable[[], bool] = lambda: False, valid: Source | None = None,
+        start_from: str | Path | SavedRun | State | None = None, prior: str | Path | None = None, cluster=None,
+        **settings: Unpack[FitKeywords]) -> Fitted:  # fmt: skip
     """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y`` and, where
     rows count differently, their weights ``sample_weight`` (n,), 0 or more; or on texts, a list of strings, with labels
     ``y``; or on a table (anything with ``__arrow_c_stream__``, or an iterable of such or of record batches, read once).
@@ -122,16 +114,13 @@ def fit(
     threads = Threads(n_threads(settings.pop("n_jobs", None)))
     continue_from, begin = start_of(location(start_from)) if isinstance(start_from, str | Path) else (None, start_from)
     initial_models = InitialModels(source, continue_from, location_given(prior))
-    train_settings = (
-        TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
-    )
+    of = TrainSettings.of if continue_from is None else partial(TrainSettings.continuing, continue_from)
+    train_settings = of(**settings)
     _, make_plan, make_loop = makers(cluster, source)
     plan = make_plan(source, train_settings, initial_models=initial_models, valid=valid)
-    if plan.held_out is not None and plan.held_out.note:
-        LOG.warning("%s", plan.held_out.note)
     plan.share_work(threads)
-    if plan.remark():
-        LOG.warning("%s", plan.remark())
+    for sentence in filter(None, (plan.held_out and plan.held_out.note, plan.remark())):
+        LOG.warning("%s", sentence)
 
     def watched(event: RunEvent) -> object:
         log_event(event)
@@ -142,9 +131,8 @@ def fit(
         loop.allocate()
         for name, array in loop.state.items():
             if name not in begin or begin[name].shape != array.shape:
-                raise InputError(
-                    f"start_from: holds no {name} of the shape {array.shape}; begin with that of the same solver"
-                )
+                wanted = f"{name} of the shape {array.shape}"
+                raise InputError(f"start_from: holds no {wanted}; begin with that of the same solver")
             array[...] = begin[name]
     result = loop.run()
     described = describe_result(plan, loop.state, result)

@@ -6,7 +6,7 @@ from typing import Unpack
 
 import numpy as np
 
-from blocksvm.api.setting_keywords import WithCost
+from blocksvm.api import WithCost
 from blocksvm.base.labels import Labels
 from blocksvm.base.settings import split_fields
 from blocksvm.files.output import check_output

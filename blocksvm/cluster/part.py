@@ -21,8 +21,8 @@ from blocksvm.files.paths import Location, absolute_name, location
 from blocksvm.formats.file_reader import fingerprint_of
 from blocksvm.kernels.compile import processor
 from blocksvm.kernels.rows import Entries
-from blocksvm.model.decision_values import known_link
 from blocksvm.model.events import versions
+from blocksvm.model.probabilities import known_link
 from blocksvm.solvers.solver import State, Task, Visit
 from blocksvm.sources.block import Arena, Block, rows_of
 from blocksvm.sources.source import ReadingCost

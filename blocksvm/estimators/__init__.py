@@ -4,8 +4,7 @@ memory.
     from blocksvm.estimators import LinearSVC
     LinearSVC(C=0.1).fit(X, y).dual_gap_
 
-Needs scikit-learn (``pip install scikit-learn``).
-"""
+Needs scikit-learn (``pip install scikit-learn``)."""
 
 import lazy_loader
 

@@ -21,7 +21,7 @@ from blocksvm.base.threads import Threads
 from blocksvm.base.user_code import by_user
 from blocksvm.estimators.estimator import Classifier, Estimator, Regressor, columns_of, documented, is_store
 from blocksvm.losses import check_loss, get_loss
-from blocksvm.model.decision_values import ISOTONIC, PLATT, link_by
+from blocksvm.model.probabilities import ISOTONIC, PLATT, link_by
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS, WITH_CLASSES, learns_together
 from blocksvm.solvers.dual_cd import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL
@@ -69,10 +69,8 @@ class Minimiser(Estimator):
                 raise InputError(f"loss={self.loss}: choose one of {choices}, or a Loss of your own")
         by_user(loss=loss)
         name = check_loss(loss)
-        if get_loss(name).of_numbers != get_loss(self.losses[0]).of_numbers:
-            raise InputError(
-                f"loss={name}: is for {'real numbers' if get_loss(name).of_numbers else 'two classes'}; choose another"
-            )
+        if (of_numbers := get_loss(name).of_numbers) != get_loss(self.losses[0]).of_numbers:
+            raise InputError(f"loss={name}: is for {'real numbers' if of_numbers else 'two classes'}; choose another")
         return name
 
     def _run_settings(self, source: Source) -> tuple[float, dict]:
@@ -108,11 +106,10 @@ class Minimiser(Estimator):
             self._last = None
             if self.warm_start and fitted.alpha is not None:
                 self._last = problem, fitted.plan.solver.problem.cost.tolist(), np.array(fitted.alpha, np.float64)
-            self.certificate_ = certificate = fitted.certificate
+            self.certificate_, self.status_ = fitted.certificate, fitted.status
+            certificate, gap = fitted.certificate, fitted.certificate.rel_gap
             self.objective_ = certificate.primal
             self.dual_gap_ = None if certificate.dual is None else certificate.primal - certificate.dual
-            self.status_ = fitted.status
-            gap = certificate.rel_gap
             if gap is not None and gap > target and fitted.status not in ("max-seconds", "stopped"):
                 missed = (
                     f"{self.n_iter_} passes over the rows did not reach tol={target:g}; raise max_iter, scale the "
@@ -136,10 +133,9 @@ class Minimiser(Estimator):
 
     def _begin(self, problem: tuple) -> SavedRun | None:
         """The dual variables of the last fit, if it was of the same problem up to C and the weights of classes."""
-        last = getattr(self, "_last", None)
-        if not self.warm_start or last is None or last[0] != problem:
+        of, cost, alpha = getattr(self, "_last", None) or (None, None, None)
+        if not self.warm_start or of != problem:
             return None
-        _, cost, alpha = last
 
         def load(solver: str, name: str, out: np.ndarray) -> None:
             out.reshape(-1)[:] = alpha.reshape(-1)
@@ -208,8 +204,7 @@ class LogisticClassifier(LinearClassifier):
 
     The intercept is regularised with the weights, as in LIBLINEAR.  scikit-learn's LogisticRegression does not
     regularise it, nor does ``intercept_scaling='free'`` of two classes, and learns several classes together.  Fitted as
-    LinearSVC.
-    """
+    LinearSVC."""
 
     losses = ("logistic",)
 
@@ -259,8 +254,7 @@ class PegasosClassifier(Classifier, Minimiser):
 class KernelSVC(Classifier, Minimiser):
     """The support vector machine with a kernel, of two classes, to a certified optimum; the matrix is never whole.
 
-    Fitted: support_vectors_ (m, d) CSR, dual_coef_ (1, m), intercept_, classes_, n_iter_, objective_, dual_gap_.
-    """
+    Fitted: support_vectors_ (m, d) CSR, dual_coef_ (1, m), intercept_, classes_, n_iter_, objective_, dual_gap_."""
 
     method = KERNEL
     solver_settings = KERNEL.settings

@@ -1,8 +1,7 @@
 """The base class of estimators: rows of every kind to a source, a run to fitted attributes, decision values in pieces.
 
 scikit-learn's conventions hold: parameters are stored unchanged and checked in ``fit``; fitted attributes end in an
-underscore.  An iterable or a store contains its labels and weights: ``y`` and ``sample_weight`` are left out.
-"""
+underscore.  An iterable or a store contains its labels and weights: ``y`` and ``sample_weight`` are left out."""
 
 import inspect
 import math
@@ -105,8 +104,7 @@ class Batches:
         first = next(remaining, None)
         if first is None:
             raise InputError("the iterator gave no rows; give one that can be iterated again")
-        self.dtype = first[0].dtype.name
-        self.checked = chain([first], remaining)
+        self.dtype, self.checked = first[0].dtype.name, chain([first], remaining)
 
     def __iter__(self) -> Iterator[RowBatch]:
         return map(self._as_rows, self.checked)
@@ -118,16 +116,14 @@ class Batches:
         X = check_array(X, accept_sparse="csr", dtype=list(FLOATS))
         if y is None:
             raise InputError("a batch of the iterator has no labels; give (X, y)")
-        y = column_or_1d(y)
-        self.n_features, self.label_dtype = self.n_features or X.shape[1], self.label_dtype or y.dtype
-        if X.shape[1] != self.n_features or len(y) != X.shape[0]:
-            raise InputError(
-                f"a batch of the iterator has {X.shape[1]} features and {len(y)} labels for {X.shape[0]} rows; "
-                f"expected {self.n_features} features, and a label a row"
-            )
+        y, (n, d) = column_or_1d(y), X.shape
+        self.n_features, self.label_dtype = self.n_features or d, self.label_dtype or y.dtype
+        if d != self.n_features or len(y) != n:
+            has, wanted = f"{d} features and {len(y)} labels for {n} rows", f"{self.n_features} features"
+            raise InputError(f"a batch of the iterator has {has}; expected {wanted}, and a label a row")
         weights = None if weights is None else np.asarray(weights, dtype=np.float64).reshape(-1)
-        if weights is not None and len(weights) != len(y):
-            raise InputError(f"a batch of the iterator has {len(weights)} weights for {len(y)} rows; give one a row")
+        if weights is not None and len(weights) != n:
+            raise InputError(f"a batch of the iterator has {len(weights)} weights for {n} rows; give one a row")
         return X, y, weights
 
     def _as_rows(self, batch: tuple) -> RowBatch:
@@ -146,10 +142,8 @@ def columns_of(source: Source) -> np.ndarray | None:
         return source.columns
     ids = source.feature_ids(0, source.n_features)
     if len(ids) and ids.max() >= MOST_COLUMNS:
-        raise InputError(
-            f"{source.name}: has a feature {ids.max():,}, but estimators have a column for each id, at most "
-            f"{MOST_COLUMNS:,}; split it with bits=22, or use blocksvm.fit"
-        )
+        why = f"has a feature {ids.max():,}, but estimators have a column for each id, at most {MOST_COLUMNS:,}"
+        raise InputError(f"{source.name}: {why}; split it with bits=22, or use blocksvm.fit")
     return ids
 
 
@@ -186,8 +180,6 @@ class Estimator(BaseEstimator):
         tags.target_tags.required = True
         return tags
 
-    # -- rows --------------------------------------------------------------------------------------------------
-
     @contextmanager
     def _source(self, X, y, sample_weight) -> Iterator[Source]:
         """The rows as a source, whose labels are positions among ``classes_`` where it is in memory."""
@@ -202,32 +194,28 @@ class Estimator(BaseEstimator):
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         if is_classifier(self):
             self.multilabel_ = y.ndim == 2
-            if self.multilabel_:
-                empty = np.flatnonzero(~y.any(axis=0))
-                if len(empty):
-                    raise InputError(
-                        f"column {empty[0]} of y is 0 in every row, so nothing can be learned of it; leave it out"
-                    )
-                self.classes_ = np.arange(y.shape[1])
-            else:
-                classes, codes = np.unique(y, return_inverse=True)
-                if len(classes) < 2:
-                    raise InputError(f"y has 1 class ({classes[0]}); a classifier needs rows of two classes or more")
-                self._keep_classes(classes)
-                y = codes.astype(np.float64)
+        if is_classifier(self) and self.multilabel_:
+            for column in np.flatnonzero(~y.any(axis=0)):
+                empty = f"column {column} of y is 0 in every row"
+                raise InputError(f"{empty}, so nothing can be learned of it; leave it out")
+            self.classes_ = np.arange(y.shape[1])
+        elif is_classifier(self):
+            classes, codes = np.unique(y, return_inverse=True)
+            if len(classes) < 2:
+                raise InputError(f"y has 1 class ({classes[0]}); a classifier needs rows of two classes or more")
+            self._keep_classes(classes)
+            y = codes.astype(np.float64)
         X = csr_of(X)
         numbered = X.shape[1] >= self.numbered_from and X.nnz >= X.shape[1] // 4
         yield Matrix(X, y, weights=weights, numbered_by_frequency=numbered)
 
     def _checked(self, X, y, reset: bool = True) -> tuple:
         """(X, y) checked by scikit-learn: X dense or CSR, float32 or float64, not copied where possible."""
+        how, classes = {"accept_sparse": "csr", "dtype": list(FLOATS), "reset": reset}, is_classifier(self)
         if y is None:  # scikit-learn's message
-            validate_data(self, X, y, accept_sparse="csr", dtype=list(FLOATS), reset=reset)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=list(FLOATS), reset=reset, y_numeric=not is_classifier(self),
-            multi_output=is_classifier(self),
-        )  # fmt: skip
-        if is_classifier(self):
+            validate_data(self, X, y, **how)
+        X, y = validate_data(self, X, y, y_numeric=not classes, multi_output=classes, **how)
+        if classes:
             if self.takes_sets and type_of_target(y) == "multilabel-indicator":
                 return X, y.toarray() if sparse.issparse(y) else y
             y = column_or_1d(y, warn=True)
@@ -255,20 +243,17 @@ class Estimator(BaseEstimator):
             self.n_features_in_ = int(columns_of(source).max(initial=-1)) + 1 if batches is None else batches.n_features
             if is_classifier(self):
                 self.multilabel_ = source.label_kind == SETS
-                if source.labels is None and not (self.multilabel_ and self.takes_sets):
-                    raise InputError(
-                        f"{source.name}: its labels are not classes; a classifier needs rows of two classes or more"
-                    )
                 if source.labels is not None:
                     classes = np.array(source.labels.values)
                     check_classification_targets(classes)
                     whole = batches is not None and batches.label_dtype.kind in "biu"
                     self._keep_classes(classes.astype(batches.label_dtype) if whole else classes)
+                elif not (self.multilabel_ and self.takes_sets):
+                    needed = "a classifier needs rows of two classes or more"
+                    raise InputError(f"{source.name}: its labels are not classes; {needed}")
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             yield source
-
-    # -- the run -----------------------------------------------------------------------------------------------
 
     def _seed(self) -> int:
         """The seed of ``random_state``; None is 0, so that the same rows give the same model."""
@@ -292,11 +277,9 @@ class Estimator(BaseEstimator):
         if not hasattr(class_weight, "items"):
             raise InputError(f"class_weight={class_weight}: must be None, 'balanced' or a dict of weights by class")
         position = {label: code for code, label in enumerate(self.classes_.tolist())}
-        unknown = [label for label in class_weight if label not in position]
-        if unknown:
-            raise InputError(
-                f"class_weight: no row is of the class {unknown[0]}; the classes are {list(position)[:10]}"
-            )
+        for label in class_weight:
+            if label not in position:
+                raise InputError(f"class_weight: no row is of the class {label}; the classes are {list(position)[:10]}")
         return {float(position[label]): weight for label, weight in class_weight.items()}
 
     def _run(self, source: Source, **settings) -> Fitted:
@@ -329,8 +312,6 @@ class Estimator(BaseEstimator):
         self.n_iter_ = max(result.outer, sum(result.passes)) if resident else result.outer
         if is_classifier(self) and self.multilabel_ and not source.in_memory:
             self.classes_ = np.array(fitted.model.labels)
-
-    # -- predictions -------------------------------------------------------------------------------------------
 
     def _values(self, X) -> np.ndarray:
         """Decision values (n,), or (n, k) of k > 2 classes or sets of k labels, of rows, or of a store's path."""

@@ -1,8 +1,7 @@
 """Estimators of the online learners, which are named as everywhere else: ``learner="arow"``.
 
 ``fit`` runs the learner over the rows, in orders drawn by the seed; ``partial_fit`` learns from a batch in its order
-and continues from the state, by the same kernels.
-"""
+and continues from the state, by the same kernels."""
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -43,10 +42,8 @@ class Online(Estimator):
         if isinstance(given.get("loss"), str) and ":" not in given["loss"]:
             given["loss"] = given["loss"].replace("_", "-")
         by_user(given, learner=self.learner)
-        return (
-            {name: value for name, value in given.items() if name not in SHARED},
-            {name: value for name, value in given.items() if name in SHARED},
-        )
+        shared = {name: given.pop(name) for name in list(given) if name in SHARED}
+        return given, shared
 
     def _runner(self) -> Runner:
         """The learner with its settings, for the features and classes of the first batch."""
@@ -102,9 +99,8 @@ class Online(Estimator):
             self.multilabel_ = False
             if len(self.classes_) < 2:
                 raise InputError("classes has 1 class; a classifier needs two or more")
-            unknown = np.setdiff1d(y, self.classes_)
-            if len(unknown):
-                raise InputError(f"y has the label {unknown[0]}, which is not among classes")
+            for unknown in np.setdiff1d(y, self.classes_):
+                raise InputError(f"y has the label {unknown}, which is not among classes")
             y = np.searchsorted(self.classes_, y).astype(np.float64)  # positions among the classes
         runner = self._runner()
         if first:
@@ -121,8 +117,8 @@ class Online(Estimator):
         state = LearnerState(self._state["features"].reshape(-1), self._state["scalars"], self._state["tally"])
         order = np.arange(X.shape[0], dtype=np.int32)
         runner.learn(block.matrix, block.y, order, self.n_features_in_, state, weights=block.weights)
-        w = runner.weights(state, np.empty(runner.n_vectors * (self.n_features_in_ + 1)))
-        w = w.reshape(runner.n_vectors, -1)
+        w = np.empty((runner.n_vectors, self.n_features_in_ + 1))
+        runner.weights(state, w.reshape(-1))
         self.coef_ = w[:, :-1].copy() if is_classifier(self) else w[0, :-1].copy()
         self.intercept_ = w[:, -1] * runner.bias
         self.n_iter_, self.t_ = 1, int(state.tally[ROWS])
@@ -133,8 +129,7 @@ class Online(Estimator):
 class OnlineClassifier(Classifier, Online):
     """Any online learner of classes: ``OnlineClassifier("arow", r=2.0)``.
 
-    Fitted: coef_ (1, d) or (k, d), intercept_, classes_, n_iter_ (epochs), t_ (rows seen).
-    """
+    Fitted: coef_ (1, d) or (k, d), intercept_, classes_, n_iter_ (epochs), t_ (rows seen)."""
 
     def __init__(
         self, learner="auto", *, C=None, step=None, loss=None, epsilon=None, delta=None, decay=None, radius=None,
@@ -154,8 +149,7 @@ class OnlineRegressor(Regressor, Online):
     The loss is by default squared, with which fixed steps diverge on rows that are not scaled:
     ``OnlineRegressor("ogd", loss="epsilon_insensitive", step=0.1)``.
 
-    Fitted: coef_ (d,), intercept_, n_iter_ (epochs), t_ (rows seen).
-    """
+    Fitted: coef_ (d,), intercept_, n_iter_ (epochs), t_ (rows seen)."""
 
     targets = NUMBERS
 

@@ -1,7 +1,6 @@
 """A classifier of texts: n-grams, then a certified linear model, within a memory that is one number.
 
-Texts become a store in a folder for temporary files, which is there as long as the estimator is; so does a model.
-"""
+Texts become a store in a folder for temporary files, which is there as long as the estimator is; so does a model."""
 
 import warnings
 from pathlib import Path
@@ -26,8 +25,9 @@ from blocksvm.formats.choices import TEXT
 from blocksvm.formats.file_reader import texts_of
 from blocksvm.formats.table_rows import table_of_texts
 from blocksvm.losses import get_loss
-from blocksvm.model.decision_values import labels_predicted, link_of
+from blocksvm.model.decision_values import labels_predicted
 from blocksvm.model.model_file import load_model
+from blocksvm.model.probabilities import link_of
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.store.reader import open_store
 from blocksvm.store.recipe import RECIPE

@@ -2,14 +2,16 @@
 
 Its feature ``index`` is our feature id, and begins at 1.  Two classes have one vector of weights, that of the label
 named first; more classes have one vector for each label in their order, side by side.  With bias B >= 0 the last line
-is the weight of a constant feature of value B.
-"""
+is the weight of a constant feature of value B."""
 
 import math
-from collections.abc import Callable, Iterator
-from typing import IO
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import IO, Annotated, Any, Literal
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import listed
@@ -41,16 +43,15 @@ PIECE = 1 << 20
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     """Write the model; returns notes for its users.  InputError where LIBLINEAR has no such model."""
     linear, name = linear_of(model, of_one_label="LIBLINEAR's format"), model.path or "the model"
+    wrong = ""
     if len(linear.ids) and linear.ids[0] == 0 and linear.weights[:, 0].any():
-        raise wrong_form(f"{name}: has a feature with id 0, but LIBLINEAR's ids begin at 1")
-    if linear.columns - 1 > LIBLINEAR_IDS:
-        raise wrong_form(
-            f"{name}: has a feature of id {linear.columns - 1}, but LIBLINEAR's ids end at {LIBLINEAR_IDS}"
-        )
-    if not linear.whole_labels or any(abs(label) > LIBLINEAR_IDS for label in linear.labels):
-        raise wrong_form(
-            f"{name}: has the labels {listed(linear.labels[:5])}, but LIBLINEAR's labels are whole numbers"
-        )
+        wrong = "a feature with id 0, but LIBLINEAR's ids begin at 1"
+    elif linear.columns - 1 > LIBLINEAR_IDS:
+        wrong = f"a feature of id {linear.columns - 1}, but LIBLINEAR's ids end at {LIBLINEAR_IDS}"
+    elif not linear.whole_labels or any(abs(label) > LIBLINEAR_IDS for label in linear.labels):
+        wrong = f"the labels {listed(linear.labels[:5])}, but LIBLINEAR's labels are whole numbers"
+    if wrong:
+        raise wrong_form(f"{name}: has {wrong}")
     of_losses = CLASSIFIERS if linear.labels else REGRESSORS
     solver = next((key for key, loss in of_losses.items() if loss == linear.loss), next(iter(of_losses)))
     notes = linear.steps + linear.notes
@@ -100,29 +101,12 @@ def read(path: Location, memory: int, piece_bytes: int = PIECE) -> Model:
     return model_of(linear, f"LIBLINEAR ({path})", str(path))
 
 
-def _such(value, holds: bool):
-    if not holds:
-        raise ValueError
-    return value
-
-
-def _count(text: str) -> int:
-    return _such(int(text), 0 <= int(text) <= LIBLINEAR_IDS)
-
-
-def _finite(text: str | bytes) -> float:
-    return _such(float(text), math.isfinite(float(text)))
-
-
-def _labels(*words: str) -> list[int]:
-    labels = list(map(int, words))
-    return _such(labels, max(map(abs, labels), default=0) <= LIBLINEAR_IDS + 1 and len(set(labels)) == len(labels))
-
-
-# lines before the weights: what makes their values of words, or raises ValueError
-KEYS: dict[str, Callable] = {
-    "solver_type": lambda name: _such(name, name in CLASSIFIERS | REGRESSORS), "nr_class": _count, "label": _labels,
-    "nr_feature": _count, "bias": _finite,
+COUNT = Annotated[int, Meta(ge=0, le=LIBLINEAR_IDS)]
+LABEL = Annotated[int, Meta(ge=-LIBLINEAR_IDS - 1, le=LIBLINEAR_IDS + 1)]
+# lines before the weights
+KEYS: dict[str, Any] = {
+    "solver_type": Literal[tuple(CLASSIFIERS | REGRESSORS)], "nr_class": COUNT, "label": list[LABEL],
+    "nr_feature": COUNT, "bias": Annotated[float, Meta(ge=-1.7e308, le=1.7e308)],
 }  # fmt: skip
 
 
@@ -134,22 +118,22 @@ def _header(path: Location, file) -> tuple[dict, int]:
         if key == "w":
             break
         if key not in KEYS or key in header:
-            shown = f" ({key[:30]!r})" if key else ""
-            raise InputError(
-                f"{path}:{number}: is not a line of a LIBLINEAR model{shown}; name a file that its train wrote"
-            )
+            what = f"a line of a LIBLINEAR model{f' ({key[:30]!r})' if key else ''}"
+            raise InputError(f"{path}:{number}: is not {what}; name a file that its train wrote")
+        text = " ".join(values)
         try:
-            header[key] = KEYS[key](*values)
-        except (ValueError, TypeError):
-            raise InputError(f"{path}:{number}: {key} {' '.join(values)[:60]!r} is not what LIBLINEAR writes") from None
+            header[key] = msgspec.convert(values if key == "label" else text, KEYS[key], strict=False)
+            if key == "label" and len(set(header[key])) < len(values):
+                raise ValueError
+        except ValueError:
+            raise InputError(f"{path}:{number}: {key} {text[:60]!r} is not what LIBLINEAR writes") from None
     classifies = header.get("solver_type") in CLASSIFIERS
     missing = [key for key in KEYS if key not in header and (key != "label" or classifies)]
     if missing:
         raise InputError(f"{path}:{number}: has no line {missing[0]} before the weights; name a file that train wrote")
     if classifies and (len(header["label"]) != header["nr_class"] or header["nr_class"] < 2):
-        raise InputError(
-            f"{path}:{number}: names {len(header['label'])} labels of {header['nr_class']} classes, of two or more"
-        )
+        named = f"{len(header['label'])} labels of {header['nr_class']} classes"
+        raise InputError(f"{path}:{number}: names {named}, of two or more")
     return header, number
 
 
@@ -190,17 +174,15 @@ def _pieces(path: Location, file, line: int, n_bytes: int) -> Iterator[tuple[int
 
 def _numbers(path: Location, line: int, text: bytes) -> np.ndarray:
     """The finite numbers of whole lines; line: the number of lines before them."""
-    try:
+    with suppress(ValueError):
         values = np.array(text.split(), dtype=np.float64)
         if np.isfinite(values).all():
             return values
-    except ValueError:
-        pass
     for number, one in enumerate(text.split(b"\n"), line + 1):
         for word in one.split():
-            try:
-                _finite(word)
-            except ValueError:
-                shown = word[:30].decode("ascii", "replace")
-                raise InputError(f"{path}:{number}: {shown!r} is not a finite number") from None
+            with suppress(ValueError):
+                if math.isfinite(float(word)):
+                    continue
+            shown = word[:30].decode("ascii", "replace")
+            raise InputError(f"{path}:{number}: {shown!r} is not a finite number")
     raise AssertionError("one of the words is no number")

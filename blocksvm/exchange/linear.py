@@ -63,10 +63,9 @@ class Linear:
         """(k, columns) of float64 (itemsize 8) or float32 (4); InputError where they take more than ``most_bytes``."""
         need = len(self.weights) * self.columns * itemsize
         if need > most_bytes:
-            raise wrong_form(
-                f"{what} has a weight for each column, and the largest feature id is {self.columns - 1:,}: "
-                f"{need / 1e6:,.0f} MB, more than {most_bytes / 1e6:,.0f}"
-            )
+            size = f"{need / 1e6:,.0f} MB, more than {most_bytes / 1e6:,.0f}"
+            last = f"the largest feature id is {self.columns - 1:,}"
+            raise wrong_form(f"{what} has a weight for each column, and {last}: {size}")
         return np.concatenate([piece.astype(f"f{itemsize}") for piece in self.pieces(0, self.columns)], axis=1)
 
 
@@ -80,10 +79,9 @@ def linear_of(model: Model, apart: bool = False, of_one_label: str = "") -> Line
     require_scores(model.meta, name)
     recipe, notes, steps = model.recipe, calibration_notes(model), []
     if recipe.bits is not None:
-        raise InputError(
-            f"{name}: its features are hashes of ids ({option('bits', recipe.bits)}), which other programs do not "
-            "make; leave that out where the text is read, and train again"
-        )
+        hashes = f"hashes of ids ({option('bits', recipe.bits)}), which other programs do not make"
+        cure = "leave that out where the text is read, and train again"
+        raise InputError(f"{name}: its features are {hashes}; {cure}")
     if model.multilabel and of_one_label:
         raise wrong_form(f"{name}: its rows have sets of labels, which {of_one_label} cannot hold")
     if model.multilabel:
@@ -101,10 +99,8 @@ def linear_of(model: Model, apart: bool = False, of_one_label: str = "") -> Line
             steps.insert(0, f"values are multiplied by the {factor} of their features: do it before all else, and "
                          "leave features out that are not listed")  # fmt: skip
         elif recipe.l2:
-            raise wrong_form(
-                f"{name}: its rows are scaled after the {factor} of their features, so weights alone cannot give its "
-                "scores"
-            )
+            scaled = f"its rows are scaled after the {factor} of their features"
+            raise wrong_form(f"{name}: {scaled}, so weights alone cannot give its scores")
         else:
             weights = weights * by_feature
             steps += [f"the {factor} of the features is in their weights: score values that are not multiplied by it"]
@@ -124,8 +120,7 @@ def calibration_notes(model: Model) -> tuple[str, ...]:
 
 
 def model_of(linear: Linear, origin: str, path: str = "", extra: dict | None = None) -> Model:
-    """A model; origin: the program and file that it is from; extra: further entries of its description.  InputError
-    where a number is not finite."""
+    """A model; origin: its program and file; extra: of its description.  InputError where a number is not finite."""
     if not (np.isfinite(linear.weights).all() and np.isfinite(linear.intercept).all()):
         raise InputError(f"{origin}: a weight is not a finite number; train the model again")
     if len(linear.labels) > 1 and list(linear.labels) != sorted(set(linear.labels)):

@@ -2,8 +2,7 @@
 
 A column of its matrices is a feature id, as in ``Model.decision_function``; where features have names, steps before the
 estimator make the columns from texts, or from dicts by name.  They are classes of scikit-learn and functions of the
-standard library, numpy and scipy alone, so that a file of them loads without this package.
-"""
+standard library, numpy and scipy alone, so that a file of them loads without this package."""
 
 import math
 from dataclasses import replace
@@ -43,18 +42,15 @@ def estimator_of(model: Model, names: Path | None = None) -> tuple[Any, tuple[st
     steps: list = []
     notes = linear.steps
     if named is not None:
-        if not all(named):
-            raise wrong_form(
-                f"{name}: {named.count(''):,} of its {len(named):,} features have no name, as a Pipeline needs"
-            )
+        if unnamed := named.count(""):
+            some = f"{unnamed:,} of its {len(named):,} features"
+            raise wrong_form(f"{name}: {some} have no name, as a Pipeline needs")
         if plan is None and len(set(named)) < len(named):
             raise wrong_form(f"{name}: two of its features have one name, which a Pipeline cannot tell apart")
         linear, steps, notes = steps_before(linear, recipe, plan, named)
     elif plan is not None:
-        raise wrong_form(
-            f"{name}: does not name its n-grams, as a Pipeline needs and a store of the same texts does "
-            f"({option('names')})"
-        )
+        lacks = "does not name its n-grams, as a Pipeline needs and a store of the same texts does"
+        raise wrong_form(f"{name}: {lacks} ({option('names')})")
     estimator = _unfitted(linear)
     estimator.coef_ = linear.dense("An estimator", MOST_BYTES if named is None else math.inf)
     estimator.intercept_ = linear.intercept.copy()
@@ -87,8 +83,7 @@ def _unfitted(linear: Linear):
     from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
     from sklearn.svm import LinearSVC, LinearSVR
 
-    k = len(linear.labels)
-    names = _names_of(linear.loss)
+    k, names = len(linear.labels), _names_of(linear.loss)
     if not k:
         if "LinearSVR" in names:
             return LinearSVR(loss=names["LinearSVR"])
@@ -106,8 +101,7 @@ def from_estimator(estimator) -> Model:
     """A model with the decision values and predictions of a fitted linear estimator (one with coef_, intercept_ and, of
     classes, classes_): the features are the columns whose weight is not 0, named by their numbers.
 
-    InputError where it is not fitted, or has no such attributes.
-    """
+    InputError where it is not fitted, or has no such attributes."""
     name = type(estimator).__name__
     try:
         coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))

@@ -12,6 +12,7 @@ import select
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from blocksvm.base.errors import InputError, advice
@@ -38,10 +39,9 @@ def names_of_inputs(inputs: str | Path | Iterable[str | Path]) -> list[str]:
     names = [inputs] if isinstance(inputs, str | os.PathLike) else inputs
     listed = [] if hasattr(names, "shape") or not isinstance(names, Iterable) else list(names)
     if not listed or not all(isinstance(name, str | os.PathLike) for name in listed):
-        raise InputError(
-            f"the input is {type(inputs).__name__}, and names of files are needed; write rows in memory to a file "
-            "first, as table.to_parquet or scipy.sparse.save_npz does, or give them to fit and Model.predict"
-        )
+        cure = ("write rows in memory to a file first, as table.to_parquet or scipy.sparse.save_npz does, or give them "
+                "to fit and Model.predict")  # fmt: skip
+        raise InputError(f"the input is {type(inputs).__name__}, and names of files are needed; {cure}")
     return [os.fspath(name) for name in listed]
 
 
@@ -114,8 +114,7 @@ class Pipe(io.RawIOBase):
     """The bytes of a descriptor.  stop() is polled while none arrive; where it returns True, reading ends.
 
     A read that cannot be interrupted would keep its thread, and with it the end of the program, waiting for the other
-    side of the pipe.
-    """
+    side of the pipe."""
 
     def __init__(self, descriptor: int, stop: Callable[[], bool], owned: bool):
         self.descriptor, self.stop, self.owned = descriptor, stop, owned
@@ -152,8 +151,7 @@ class CompressedStreams(io.RawIOBase):
 
     Python's own readers take a damaged second stream for padding after the first, and drop it; and zstandard's takes
     a stream that is cut for the end.  Here whatever is no stream is an error of the decoder, and EOFError says that
-    the last stream is cut.  make(): a decoder as bz2 and lzma have them.
-    """
+    the last stream is cut.  make(): a decoder as bz2 and lzma have them."""
 
     def __init__(self, stored: io.BufferedReader, make: Callable):
         self.stored, self.make = stored, make
@@ -207,6 +205,13 @@ class ZstdDecoder:
         return getattr(self.frame, name)
 
 
+# how compressed text begins, and what decodes it
+DECODERS: dict[bytes, Callable] = {
+    b"BZh": bz2.BZ2Decompressor, b"\xfd7zXZ\x00": partial(lzma.LZMADecompressor, lzma.FORMAT_XZ),
+    b"\x28\xb5\x2f\xfd": ZstdDecoder,
+}  # fmt: skip
+
+
 def open_stored(name: str, stop: Callable[[], bool]) -> tuple[io.BufferedReader, int | None]:
     """(stored bytes, size of the file or None) for a path or "-"; InputError where it cannot be opened."""
     if name == "-":
@@ -234,17 +239,13 @@ def open_stored(name: str, stop: Callable[[], bool]) -> tuple[io.BufferedReader,
 def decompressed(name: str, stored: io.BufferedReader) -> io.BufferedIOBase:
     """The text that the stored bytes hold; the first of them name the compression.
 
-    InputError for an HDF5 file or an archive, which is no text.
-    """
+    InputError for an HDF5 file or an archive, which is no text."""
     magic = stored.peek(8)[:8]
-    if magic[:2] == b"\x1f\x8b":
+    if magic.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=stored)
-    if magic[:3] == b"BZh":
-        return io.BufferedReader(CompressedStreams(stored, bz2.BZ2Decompressor))
-    if magic[:6] == b"\xfd7zXZ\x00":
-        return io.BufferedReader(CompressedStreams(stored, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ)))
-    if magic[:4] == b"\x28\xb5\x2f\xfd":
-        return io.BufferedReader(CompressedStreams(stored, ZstdDecoder))
+    for start, decoder in DECODERS.items():
+        if magic.startswith(start):
+            return io.BufferedReader(CompressedStreams(stored, decoder))
     if magic == b"\x89HDF\r\n\x1a\n":
         if re.search(rb"blocksvm\0.{0,64}?store", stored.peek(), re.DOTALL):
             raise InputError(f"{shown_name(name)}: is a store already; train on it with blocksvm train")

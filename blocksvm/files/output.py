@@ -3,8 +3,7 @@ so that after any fault there is the old file or the new one.  An object is made
 takes its name when all of it has been uploaded.
 
 A temporary file has one name for each output, and a lock that ends with its process: the next run over the same output
-takes what a killed one has left.
-"""
+takes what a killed one has left."""
 
 import errno
 import fcntl
@@ -59,8 +58,7 @@ def check_outputs(
 def check_output(path: Location, overwrite: bool, kind: str | None = None) -> None:
     """Refuse an output that cannot be written, or that exists and may not be replaced, before any work is done.
 
-    kind: what will be written.  Text may also go into a pipe, a terminal or a device such as /dev/null.
-    """
+    kind: what will be written.  Text may also go into a pipe, a terminal or a device such as /dev/null."""
     if len(os.fsencode(path.name)) > LONGEST_NAME:
         raise InputError(f"{path}: the name is too long; choose one of at most {LONGEST_NAME} bytes")
     mode = _mode(path)
@@ -114,9 +112,8 @@ def _locked(path: Path, output: Location) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
-            raise InputError(
-                f"{output}: is being made by another run now; choose another name, or wait for it"
-            ) from None
+            busy = f"{output}: is being made by another run now; choose another name, or wait for it"
+            raise InputError(busy) from None
         except OSError:  # a file system without locks
             pass
         with suppress(OSError):  # it may have taken another name, or gone, before it was locked
@@ -127,8 +124,7 @@ def _locked(path: Path, output: Location) -> int:
 
 
 class TemporaryFolder:
-    """A folder in ``parent`` (None: the system's) for what is put aside; it goes with its contents at the end of a
-    ``with``, or when nothing refers to this any more."""
+    """A folder in ``parent`` (None: the system's); it goes at the end of a ``with``, or when nothing refers to this."""
 
     def __init__(self, parent: str | Path | None = None):
         self.path = Path(tempfile.mkdtemp(prefix=".blocksvm-", dir=parent))
@@ -146,8 +142,7 @@ class NewFile(io.RawIOBase):
     loses the error when it closes the file.  The first error, which names the output, is stored, later ones are
     dropped; ``check``, ``finish`` raise.
 
-    path: the output; overwrite: whether it may exist when the file takes its name; temp: where an object is made.
-    """
+    path: the output; overwrite: whether it may exist when the file takes its name; temp: where an object is made."""
 
     def __init__(self, path: Location, overwrite: bool, temp: Path | None = None):
         self.path, self.overwrite = path, overwrite
@@ -169,8 +164,8 @@ class NewFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self.position}
-        self.position = offset + (base[whence] if whence in base else os.fstat(self.descriptor).st_size)
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self.position}.get(whence)
+        self.position = offset + (os.fstat(self.descriptor).st_size if base is None else base)
         return self.position
 
     def attempt(self, act: Callable[[], Any]) -> Any:
@@ -185,14 +180,14 @@ class NewFile(io.RawIOBase):
 
     def write(self, data) -> int:
         view = memoryview(data).cast("B")
-        start, self.position = self.position, self.position + len(view)
-        self.attempt(lambda: self._put(view, start))
+        self.attempt(lambda: self._put(view, self.position))
+        self.position += len(view)
         return len(view)
 
     def _put(self, view: memoryview, start: int) -> None:
-        done = 0
-        while done < len(view):
-            done += os.pwrite(self.descriptor, view[done:], start + done)
+        while view:
+            done = os.pwrite(self.descriptor, view, start)
+            view, start = view[done:], start + done
 
     def readinto(self, buffer) -> int:
         """The bytes that were written; zeros where there are none, as HDF5's own drivers give them."""
@@ -231,26 +226,21 @@ class NewFile(io.RawIOBase):
             self.close()
         with suppress(OSError):
             os.unlink(self.partial)
-        self.release()
-
-    def release(self) -> None:
-        if self.lock >= 0:
-            os.close(self.lock)
-            self.lock = -1
+        os.close(self.lock)
 
     def take_name(self) -> None:
         """Rename, or upload; InputError where there is a file of that name which may not be replaced."""
-        if isinstance(self.path, ObjectUrl):
-            try:
+        try:
+            if isinstance(self.path, ObjectUrl):
                 self.path.remote.write(self.partial, new=not self.overwrite)
-            except FileExistsError:
-                raise InputError(_made_meanwhile(self.path)) from None
-            os.unlink(self.partial)
-        else:
-            if not self.overwrite and self.target.exists():
-                raise InputError(_made_meanwhile(self.path))
-            with named_errors(self.path):
-                os.replace(self.partial, self.target)
+                os.unlink(self.partial)
+            elif not self.overwrite and self.target.exists():
+                raise FileExistsError
+            else:
+                with named_errors(self.path):
+                    os.replace(self.partial, self.target)
+        except FileExistsError:
+            raise InputError(_made_meanwhile(self.path)) from None
         note_written(self.path)
 
 
@@ -288,7 +278,7 @@ def new_files(paths: Iterable[Location], overwrite: bool, temp: Path | None = No
             file.discard()
         raise
     for file in files:
-        file.release()
+        os.close(file.lock)
     for folder in {file.target.parent for file in files if not isinstance(file.path, ObjectUrl)}:
         sync_folder(folder, files[0].path)
 
@@ -312,8 +302,7 @@ def written_whole(path: Location, overwrite: bool = True) -> Iterator[IO[bytes]]
     """A binary file to write to, which takes the name ``path`` when the body ends well and vanishes when it does not.
 
     Without ``overwrite`` the name is taken only where there is no such file: of two runs at once, the later one raises
-    InputError.  A symbolic link stays, and the file that it leads to is replaced; a device or pipe is written into.
-    """
+    InputError.  A symbolic link stays, and the file that it leads to is replaced; a device or pipe is written into."""
     if _is_special(path):
         with named_errors(path), open(path, "wb") as file:
             yield file
@@ -351,8 +340,7 @@ class JsonLines:
 
     overwrite: whether there may be one already; InputError where another run was faster.  Where it cannot be written
     any more (a full disk), warn(sentence) is called once, the file keeps its whole lines, and what comes later is left
-    out: a training does not lose its model for want of a log.
-    """
+    out: a training does not lose its model for want of a log."""
 
     def __init__(self, path: Location, warn: Callable[[str], None], overwrite: bool, going_on: bool = False):
         self.path, self.warn, self.new = path, warn, not (overwrite or going_on)
@@ -361,7 +349,8 @@ class JsonLines:
             if isinstance(path, ObjectUrl):
                 self.file: IO[bytes] | None = self._begun(path, going_on)
             else:
-                self.file = open(path, "ab" if going_on else "xb" if self.new and not _is_special(path) else "wb")  # noqa: SIM115
+                mode = "ab" if going_on else "xb" if self.new and not _is_special(path) else "wb"
+                self.file = open(path, mode)  # noqa: SIM115
         except FileExistsError:
             raise InputError(_made_meanwhile(path)) from None
         self.n_bytes = os.fstat(self.file.fileno()).st_size  # of whole lines
@@ -408,12 +397,12 @@ class JsonLines:
             self._give_up(error)
 
     def close(self) -> None:
-        if self.file is not None:
-            try:
-                self._flush(math.inf)
+        try:
+            self._flush(math.inf)
+            if self.file is not None:
                 self.file.close()
-            except OSError as error:
-                self._give_up(error)
+        except OSError as error:
+            self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
         with suppress(OSError):

@@ -51,8 +51,7 @@ class RemoteObject:
     """An object by its URL (without secrets); at most so many requests at once.
 
     What fails is one of four: InputError for what is denied, for an object that has changed and for all else, and
-    FileNotFoundError where there is none.
-    """
+    FileNotFoundError where there is none."""
 
     def __init__(self, url: str, at_once: int = CONNECTIONS):
         self.url = url
@@ -174,17 +173,13 @@ class RemoteObject:
             if isinstance(error, known.PreconditionError) or status in (412, 416):
                 raise self._changed() from error
             missing = "redential" in str(error) and not status
-            if missing or isinstance(error, known.PermissionDeniedError | known.UnauthenticatedError):
-                what = "no credentials were found" if missing else status or _reason(error)
-                raise InputError(
-                    f"{self.url}: access is denied ({what}); give credentials in the environment, or a URL that is "
-                    "signed"
-                ) from error
             what = f"status {status}" if status else _reason(error)
-            raise InputError(
-                f"{self.url}: its server cannot be reached, or refuses the request ({what}); check the URL, the "
-                "connection, and the settings in the environment"
-            ) from error
+            why = f"its server cannot be reached, or refuses the request ({what})"
+            cure = "check the URL, the connection, and the settings in the environment"
+            if missing or isinstance(error, known.PermissionDeniedError | known.UnauthenticatedError):
+                what = "no credentials were found" if missing else status or what
+                why, cure = f"access is denied ({what})", "give credentials in the environment, or a URL that is signed"
+            raise InputError(f"{self.url}: {why}; {cure}") from error
 
     def _changed(self) -> InputError:
         return InputError(f"{self.url}: was replaced or changed while this run was reading it; run it again")
@@ -209,10 +204,8 @@ def _opened(url: str) -> tuple[Any, str]:
     if not key:
         raise InputError(f"{url}: names no object; give one with its key, as {url.rstrip('/')}/rows.svm")
     if NO_NAME.search(key):
-        raise InputError(
-            f"{url}: obstore cannot name a key with a part that is empty, '.' or '..', or that has a control "
-            "character; give the object another key"
-        )
+        kind = "with a part that is empty, '.' or '..', or that has a control character"
+        raise InputError(f"{url}: obstore cannot name a key {kind}; give the object another key")
     options: Any = {"read_timeout": f"{int(1000 * SILENCE)}ms", "timeout": "1h"}
     cloud = OF_CLOUD.get(scheme.lower(), "AZURE")
     for setting in CLIENT_SETTINGS:
@@ -226,9 +219,8 @@ def _opened(url: str) -> tuple[Any, str]:
     try:
         return from_url(base, client_options=options, retry_config=RETRIES), key
     except (BaseError, ValueError) as error:
-        raise InputError(
-            f"{url}: cannot be opened ({_reason(error)}); check it, and the settings in the environment"
-        ) from None
+        why = f"cannot be opened ({_reason(error)})"
+        raise InputError(f"{url}: {why}; check it, and the settings in the environment") from None
 
 
 def _status(error: BaseException) -> int:
@@ -247,15 +239,12 @@ def _reason(error: BaseException) -> str:
 
 
 class ObjectFile(io.RawIOBase):
-    """An object as a file that is read, in windows of equal length; whole: from its beginning to its end, so that
-    requests go ahead."""
+    """An object as a file, read in windows of equal length; whole: to its end, so that requests go ahead."""
 
     def __init__(self, remote: RemoteObject, whole: bool = False):
-        self.remote = remote
-        self.size = remote.identity().size
+        self.remote, self.size, self.position = remote, remote.identity().size, 0
         self.length, self.ahead, self.kept = (LONG_WINDOW, AHEAD, LONG_KEPT) if whole else (WINDOW, 0, KEPT)
         self.windows = {} if whole else remote.windows
-        self.position = 0
 
     def __repr__(self) -> str:
         return self.remote.url

@@ -8,11 +8,11 @@ from blocksvm.kernels.rows import length_of, unpack
 
 @kernel
 def largest_terms(entries, w, classes, features, contributions):
-    """Of each row the terms w_j x_j of its decision value that are largest in magnitude, the largest first, of equals the
-    first one in the row; those of 0 are left out.
+    """Of each row the terms w_j x_j of its decision value that are largest in magnitude, the largest first, of equals
+    the first one in the row; those of 0 are left out.
 
-    w (k, d + 1): the vectors; classes (m,) int64: which of them is a row's.  Outputs (m, n): features j int64, -1 where a
-    row has fewer terms, contributions float64.
+    w (k, d + 1): the vectors; classes (m,) int64: which of them is a row's.  Outputs (m, n): features j int64, -1 where
+    a row has fewer terms, contributions float64.
     """
     n = features.shape[1]
     longest = 0

@@ -1,30 +1,22 @@
-"""Decision values of rows in pieces of bounded size; what they predict, how surely, and as lines of text; and the
-probabilities that the link of the loss that a model was trained with makes of them.
+"""Decision values of rows in pieces of bounded size; what they predict, how surely, and as lines of text.
 
-However many classes there are, no more than ``PIECE_VALUES`` decision values (or those of one row) are held at once.
-"""
+However many classes there are, no more than ``PIECE_VALUES`` decision values (or those of one row) are held at once."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, option
-from blocksvm.base.labels import Labels, label_text
+from blocksvm.base.labels import label_text
 from blocksvm.base.row_batch import RecordCounter, RowBatch
-from blocksvm.base.user_code import is_named, not_trusted
 from blocksvm.base.vectors import together
 from blocksvm.kernels.columns import decision_values
 from blocksvm.kernels.rows import Entries
-from blocksvm.losses import LOSSES, get_loss
-from blocksvm.losses.logistic import link as logistic
 from blocksvm.model.sparse_weights import WeightsByFeature
 from blocksvm.problems.certificate import predicted
-from blocksvm.store.descriptions import Calibration, ModelMeta, PlattMeta
 
 if TYPE_CHECKING:
     from blocksvm.problems.kernel_problem import Expansion
@@ -32,10 +24,6 @@ if TYPE_CHECKING:
 Pieces = Iterator[tuple[slice, np.ndarray]]  # rows, and their decision values (k, m), or (1, m)
 PIECE_VALUES = 1 << 15  # 256 kB of them
 MARGIN_BYTES = 64  # of a row that is kept: its number, its margin, and both once more while they are sorted
-PLATT, ISOTONIC = "platt", "isotonic"
-# decision values (n,) to the probabilities (n, 2) of the smaller and the larger label, or (n, k) of k classes, or of k
-# labels of sets, to (n, k)
-Link = Callable[[np.ndarray], np.ndarray]
 AT_ONCE = 8_192  # numbers, or labels, of a piece of lines: some 1 MB of text
 
 
@@ -60,8 +48,7 @@ def decision_pieces(
     classes, the constant feature's weight last; constant: the value of that feature; completion: what makes decision
     values of <w, x>, None where they are that; it is for plain rows; further: numbers that the caller makes of a row
     besides.  The values are overwritten by the next piece.  Vectors that lie side by side are read together."""
-    n, k = len(entries.indptr) - 1, len(w)
-    step = rows_of_piece(k + further)
+    n, k, step = len(entries.indptr) - 1, len(w), rows_of_piece(len(w) + further)
     memory = np.empty(k * min(n, step))
     columns = None if isinstance(w, WeightsByFeature) else together(w)
     by_row = isinstance(w, WeightsByFeature) or columns is not None
@@ -111,8 +98,7 @@ def margins_of(values: np.ndarray, apart: bool) -> np.ndarray:
     """(m,) by decision values (m,), or (m, k) of k classes: how sure a model is of a row's label.
 
     Two classes: |<w, x>| (Tong, Koller, JMLR 2, 2001; Schohn, Cohn, ICML 2000).  More: the difference of the two best
-    decision values.  Labels of which a row has any number (apart): the least |decision value| of any label.
-    """
+    decision values.  Labels of which a row has any number (apart): the least |decision value| of any label."""
     if values.ndim == 1:
         return np.abs(values)
     if apart:
@@ -125,9 +111,8 @@ class SmallestMargins:
     """The n rows of the smallest margins among those that were added, of equal ones the first."""
 
     def __init__(self, n: int):
-        self.n = n
+        self.n, self.n_added = n, 0
         self.margins, self.rows = np.empty(0), np.empty(0, np.int64)
-        self.n_added = 0
 
     def add(self, margins: np.ndarray, rows: np.ndarray) -> None:
         """Rows of these margins and numbers (m,), which rise from call to call."""
@@ -143,13 +128,10 @@ class SmallestMargins:
 class LabelQueries:
     """Queries a label with probability b / (b + |margin|), b: ``query`` (Cesa-Bianchi, Gentile, Zaniboni, JMLR 2006).
 
-    One random number is drawn for each row without a label.  on_query gets 'file:line' of each row.
-    """
+    One random number is drawn for each row without a label.  on_query gets 'file:line' of each row."""
 
     def __init__(self, query: float, seed: int, on_query: Callable[[str], None]):
-        self.query = query
-        self.draws = np.random.default_rng((seed, 1))
-        self.on_query = on_query
+        self.query, self.on_query, self.draws = query, on_query, np.random.default_rng((seed, 1))
 
     def add(self, values: np.ndarray, rows: np.ndarray, batch: RowBatch, counter: RecordCounter) -> None:
         """Decision values (m,) or (m, k) of rows (m,) of a batch that have no label."""
@@ -167,11 +149,10 @@ def count_right(pieces: Pieces, y: np.ndarray, member: np.ndarray | None, ranks:
         codes = y[rows]
         if member is None:
             right = predicted(values) == codes
+        elif ranks:
+            right = (codes >= 0) & (misordered(values.T, member[codes]) == 0)
         else:
-            right = (
-                misordered(values.T, member[codes]) == 0 if ranks else ((values.T > 0.0) == member[codes]).all(axis=1)
-            )
-            right &= codes >= 0
+            right = (codes >= 0) & ((values.T > 0.0) == member[codes]).all(axis=1)
         correct += int(np.count_nonzero(right))
     return correct
 
@@ -206,69 +187,6 @@ def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False, rank
     return np.array(labels)[classes_of(np.atleast_2d(values.T))]
 
 
-def each(values: np.ndarray, link: Link) -> np.ndarray:
-    """Of labels that a row may have together: the probability of each, by its own link."""
-    return link(values)[..., 1]
-
-
-def one_of_several(values: np.ndarray, link: Link) -> np.ndarray:
-    """Of classes that were learned each against the rest: their own probabilities, divided by their sum (Zadrozny,
-    Elkan, KDD 2002, section 3.2); where all of them are 0, as the largest decision value says."""
-    with np.errstate(under="ignore"):
-        shares = each(values, link)
-        # relative to the largest, which no underflow of all of them makes 0 / 0
-        softened = np.exp(values - values.max(axis=1, keepdims=True))
-        shares = np.where(shares.sum(axis=1, keepdims=True) > 0.0, shares, softened)
-        return shares / shares.sum(axis=1, keepdims=True)
-
-
-def sigmoid(values: np.ndarray, slope: float, intercept: float) -> np.ndarray:
-    """Platt's: the logistic function of slope z + intercept."""
-    return logistic(slope * values + intercept)
-
-
-def steps(values: np.ndarray, corners: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """A rising function by its corners, between which it is a line."""
-    larger = np.interp(values, corners, probabilities)
-    return np.stack([1.0 - larger, larger], axis=-1)
-
-
-def link_by(
-    loss: str | None, n_labels: int, multilabel: bool, learner: bool, calibration: Calibration | None
-) -> Link | None:
-    """The link of a model, learner: of an online one; None where its decision values are no probabilities, or only the
-    model names its loss, one from outside."""
-    link = get_loss(loss).link if loss is not None and (loss in LOSSES or is_named(loss, "loss")) else None
-    if multilabel or n_labels > 2:
-        return None if link is None or learner else partial(each if multilabel else one_of_several, link=link)
-    if n_labels != 2:
-        return None
-    if calibration is None:
-        return link
-    if isinstance(calibration, PlattMeta):
-        return partial(sigmoid, slope=calibration.slope, intercept=calibration.intercept)
-    return partial(steps, corners=np.array(calibration.values), probabilities=np.array(calibration.probabilities))
-
-
-def known_link(meta: ModelMeta) -> Link | None:
-    """The same, by the model's description."""
-    return link_by(meta.method.loss, len(meta.labels), meta.multilabel, meta.method.learner, meta.calibration)
-
-
-def link_of(meta: ModelMeta, path: str) -> Link:
-    """The same; InputError where there is none."""
-    link, name = known_link(meta), meta.method.loss
-    if link is not None:
-        return link
-    if name is not None and name not in LOSSES and not is_named(name, "loss"):
-        raise not_trusted(name, "loss", path)
-    fit = " or ".join(option("loss", other) for other in LOSSES if get_loss(other).link is not None)
-    raise InputError(
-        f"{path}: its decision values are no probabilities; train a model with {fit}, or one of two classes with "
-        f"{option('calibrate', PLATT)}"
-    )
-
-
 def number_lines(numbers: np.ndarray) -> Iterator[str]:
     """Of numbers (n,) or (n, k), with all their digits."""
     values = numbers.reshape(len(numbers), -1)
@@ -277,35 +195,20 @@ def number_lines(numbers: np.ndarray) -> Iterator[str]:
         yield "".join([" ".join([f"{v:.17g}" for v in row]) + "\n" for row in values[start : start + step].tolist()])
 
 
-def label_lines(
-    labels: Sequence, classes: np.ndarray, values: Any, sets: bool = False, ranks: bool = False
+def prediction_lines(
+    labels: Sequence, values: Any, classes: np.ndarray | None = None, sets: bool = False, ranks: bool = False
 ) -> Iterator[str]:
-    """Of the labels at these positions (n,) among ``labels``; sets: of the sets that decision values (n, k) predict."""
+    """Of predictions by decision values (n,) or (n, k): without ``labels`` these values; else the labels at the
+    positions ``classes`` (n,) among them (None: as the values say), or the sets that ``sets_of`` predicts."""
+    if not labels:
+        yield from number_lines(values)
+        return
     step = max(1, AT_ONCE // len(labels)) if sets else AT_ONCE
     lines = [label_text(label) + "\n" for label in labels]
-    for start in range(0, len(classes), step):
+    for start in range(0, len(values if classes is None else classes), step):
         part = slice(start, start + step)
         if sets:
-            predicted = labels_predicted(values[part], labels, True, ranks)
-            yield "".join([label_text(label_set) + "\n" for label_set in predicted])
+            yield "".join([label_text(one) + "\n" for one in labels_predicted(values[part], labels, True, ranks)])
         else:
-            yield "".join([lines[c] for c in classes[part].tolist()])
-
-
-class Predictions:
-    """Writes predictions of a stream by ``write(text)``; scores: decision values, one a class, in the place of labels,
-    as always where these are numbers; sets: labels are sets, of those with a decision value above 0."""
-
-    def __init__(self, write: Callable[[str], None], scores: bool, sets: bool = False):
-        self.write, self.scores, self.sets = write, scores, sets
-        self.rows = 0
-
-    def add(self, values: np.ndarray, labels: Labels | None) -> None:
-        """Of consecutive rows: values (m,) or (m, k); labels: None where they are numbers."""
-        if self.scores or labels is None:
-            lines = number_lines(values)
-        else:
-            lines = label_lines(labels.values, classes_of(np.atleast_2d(values.T)), values, self.sets)
-        for text in lines:
-            self.write(text)
-        self.rows += len(values)
+            codes = classes_of(np.atleast_2d(values[part].T)) if classes is None else classes[part]
+            yield "".join([lines[c] for c in codes.tolist()])

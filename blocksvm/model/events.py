@@ -1,11 +1,10 @@
 """The events of a training run, as ``on_event`` gets them and a trace, TRACE.jsonl, has them, a JSON object a line.
 
-One type has the keys of all events; docs/trace.md says what each key means and which events have it.
-"""
+One type has the keys of all events; docs/trace.md says what each key means and which events have it."""
 
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import version
 from typing import Annotated, Any, Literal, Required, TypedDict, cast
@@ -24,100 +23,47 @@ Amount = Annotated[float, Meta(ge=0.0, le=1.7e308)]
 Figure = Annotated[float, Meta(ge=-1.7e308, le=1.7e308)]
 
 
-class Losses(TypedDict, total=False):
-    """Of an online learner so far."""
+# of an online learner so far
+Losses = TypedDict("Losses", {  # noqa: UP013
+    "rows": Count, "cumulative_loss": Figure, "mistakes": Count | None, "squared_errors": Amount | None,
+    "cumulative_cost": Figure | None, "asked": Count,
+}, total=False)  # fmt: skip
+Figures = TypedDict("Figures", {  # noqa: UP013
+    # of a start
+    "solver": str, "learner_settings": dict[str, Any] | None, "bias": float | str, "schedule": str, "working_set": str,
+    "partition": str, "block_chunks": int | None, "order": str, "seed": int, "memory": int, "tol": float,
+    "max_outer": int, "max_passes": int | None, "max_seconds": float | None, "store": str, "fingerprint": str,
+    "n_samples": Count, "n_features": Count, "n_nonzeros": Count, "n_vectors": Count, "resident": bool,
+    "under_way": Count, "capacity": Count, "set_bytes": Count | None, "unit_bytes": Count | None,
+    "memory_plan": dict[str, Amount], "versions": dict[str, str],
+    # of a visit
+    "visit": Count,
+    # of a certificate
+    "primal": Figure | None, "dual": Figure | None, "rel_gap": Figure | None, "accuracy": Figure | None,
+    "rmse": Figure | None, "alpha_factors": tuple[float, float] | None, "by_class": dict[str, list[float]] | None,
+    "rounding": Figure | None,
+    # of an outer iteration
+    "rows_read": Count, "blocks": Count, "inner_passes": Count, "rows_visited": Count, "nnz_visited": Count,
+    "bytes_read": Count, "seconds_reading": Amount, "seconds_decoding": Amount, "seconds_waiting": Amount,
+    "seconds_training": Amount, "bytes_sent": Count, "bytes_received": Count, "seconds_workers": Amount,
+    "requests": Count, "passes": list, "gain": Figure, "set_rows": Count | None, "set_nonzeros": Count | None,
+    "set_share": Figure | None, "set_passes": list[Count], "set_rows_visited": Count, "set_nnz_visited": Count,
+    "set_gain": Figure, "set_seconds": Amount, "primal_estimate": Figure | None, "dual_estimate": Figure | None,
+    "gap_estimate": Figure | None, "certificates": Count, "valid_accuracy": Figure | None, "valid_rmse": Figure | None,
+    "classes_done": Count,
+    # of the end
+    "status": str, "cause": str | None, "advice": str | None,
+    # of a stream: of each of several learners its settings, or its losses
+    "learners": dict[str, dict[str, Any]] | None,
+}, total=False)  # fmt: skip
 
-    rows: Count
-    cumulative_loss: Figure
-    mistakes: Count | None
-    squared_errors: Amount | None
-    cumulative_cost: Figure | None
-    asked: Count
 
-
-class RunEvent(Losses, total=False):
+class RunEvent(Losses, Figures, total=False):
     """An event; that of a start has the solver's settings as further keys, by their names."""
 
     event: Required[Literal["start", "resume", "visit", "progress", "certifying", "certificate", "outer", "end"]]
     outer: Count
     seconds: Amount
-    # of a start
-    solver: str
-    learner_settings: dict[str, Any] | None
-    bias: float | str
-    schedule: str
-    working_set: str
-    partition: str
-    block_chunks: int | None
-    order: str
-    seed: int
-    memory: int
-    tol: float
-    max_outer: int
-    max_passes: int | None
-    max_seconds: float | None
-    store: str
-    fingerprint: str
-    n_samples: Count
-    n_features: Count
-    n_nonzeros: Count
-    n_vectors: Count
-    resident: bool
-    under_way: Count
-    capacity: Count
-    set_bytes: Count | None
-    unit_bytes: Count | None
-    memory_plan: dict[str, Amount]
-    versions: dict[str, str]
-    # of a visit
-    visit: Count
-    # of a certificate
-    primal: Figure | None
-    dual: Figure | None
-    rel_gap: Figure | None
-    accuracy: Figure | None
-    rmse: Figure | None
-    alpha_factors: tuple[float, float] | None
-    by_class: dict[str, list[float]] | None
-    rounding: Figure | None
-    # of an outer iteration
-    rows_read: Count
-    blocks: Count
-    inner_passes: Count
-    rows_visited: Count
-    nnz_visited: Count
-    bytes_read: Count
-    seconds_reading: Amount
-    seconds_decoding: Amount
-    seconds_waiting: Amount
-    seconds_training: Amount
-    bytes_sent: Count
-    bytes_received: Count
-    seconds_workers: Amount
-    requests: Count
-    passes: list
-    gain: Figure
-    set_rows: Count | None
-    set_nonzeros: Count | None
-    set_share: Figure | None
-    set_passes: list[Count]
-    set_rows_visited: Count
-    set_nnz_visited: Count
-    set_gain: Figure
-    set_seconds: Amount
-    primal_estimate: Figure | None
-    dual_estimate: Figure | None
-    gap_estimate: Figure | None
-    certificates: Count
-    valid_accuracy: Figure | None
-    valid_rmse: Figure | None
-    classes_done: Count
-    # of the end
-    status: str
-    cause: str | None
-    advice: str | None
-    # of a stream: of each of several learners its settings, or its losses
-    learners: dict[str, dict[str, Any]] | None
 
 
 CERTIFIED, ESTIMATED = ("rel_gap", "primal", "dual"), ("gap_estimate", "primal_estimate", "dual_estimate")
@@ -140,24 +86,21 @@ def versions() -> dict[str, str]:
     return {"blocksvm": __version__, "python": platform.python_version()} | {name: version(name) for name in names}
 
 
-class Trace:
-    """A trace being written.  Resuming retains what lies before the checkpoint and appends to it.  warn(sentence) is
-    called once where the disk takes no more: the run itself goes on."""
+class Trace(JsonLines):
+    """A trace being written.  Resuming retains what lies before the checkpoint and appends to it."""
 
     def __init__(self, path: Location, resumed_outer: int | None, warn: Callable[[str], None], overwrite: bool = True):
         if resumed_outer is not None and path.is_file():
-            events = [e for e in read_trace(path, cut_short=True) if _is_before(e, resumed_outer)]
+            events = read_trace(path, cut_short=True)
+            before = [e for e in events if e["event"] in ("start", "resume") or e.get("outer", 0) < resumed_outer]
             # replaced whole: a kill in between loses nothing
             with written_text(path) as file:
-                file.write("".join([json.dumps(event) + "\n" for event in events]))
-        self.lines = JsonLines(path, warn, overwrite, going_on=resumed_outer is not None)
+                file.write("".join([json.dumps(event) + "\n" for event in before if event["event"] != "end"]))
+        super().__init__(path, warn, overwrite, going_on=resumed_outer is not None)
 
-    def write(self, event: RunEvent) -> None:
+    def write(self, event: Mapping) -> None:
         if event["event"] not in UNTRACED:
-            self.lines.write(event)
-
-    def close(self) -> None:
-        self.lines.close()
+            super().write(event)
 
 
 def read_trace(path: Location, cut_short: bool = False) -> list[dict]:
@@ -171,14 +114,7 @@ def read_trace(path: Location, cut_short: bool = False) -> list[dict]:
                 event = json.loads(line)
                 event["event"]
             except (ValueError, TypeError, KeyError, RecursionError):
-                raise InputError(
-                    f"{path}:{number}: is not a line of a trace; name one that {option('log')} wrote"
-                ) from None
+                cure = f"name one that {option('log')} wrote"
+                raise InputError(f"{path}:{number}: is not a line of a trace; {cure}") from None
             events.append(event)
     return events
-
-
-def _is_before(event: dict, outer: int) -> bool:
-    """A run that is resumed in this outer iteration has the event behind it."""
-    kept = event["event"] in ("start", "resume") or event.get("outer", 0) < outer
-    return kept and event["event"] != "end"

@@ -16,7 +16,7 @@ from blocksvm.model.contribution_kernels import largest_terms
 from blocksvm.model.model_file import load_model
 from blocksvm.store.arrays import read_array, read_names, read_text, require_length
 from blocksvm.store.descriptions import ModelMeta
-from blocksvm.store.hdf5_files import MAKERS, damage_named, group, has, open_hdf5, read_meta
+from blocksvm.store.hdf5_files import MAKERS, group, has, opened
 
 MOST = 10_000  # contributions of a row
 BIAS = "(bias)"
@@ -42,16 +42,12 @@ def contributions_wanted(n: int | None, description: ModelMeta, path: str | Loca
         return 0
     if not 1 <= n <= MOST:
         raise InputError(f"{option('explain', n)}: choose 1 to {MOST:,}")
+    if description.kernel is None and description.sparse is None:
+        return n
+    why = "keeps its weights one by one, by class, and not by row"
     if description.kernel is not None:
-        raise InputError(
-            f"{path}: has a kernel, so that its decision values are no sums over features; leave {option('explain')} "
-            "out"
-        )
-    if description.sparse is not None:
-        raise InputError(
-            f"{path}: keeps its weights one by one, by class, and not by row; leave {option('explain')} out"
-        )
-    return n
+        why = "has a kernel, so that its decision values are no sums over features"
+    raise InputError(f"{path}: {why}; leave {option('explain')} out")
 
 
 def largest_contributions(entries: Entries, w: np.ndarray, classes: np.ndarray, n: int) -> Contributions:
@@ -68,8 +64,8 @@ class Explainer:
 
     def __init__(self, n: int, path: str | Location, budget: Budget):
         self.n = n
-        with open_hdf5(path, *MAKERS) as file, damage_named(file):
-            features, d = group(file, "features"), read_meta(file).n_features
+        with opened(path, *MAKERS) as (file, meta):
+            features, d = group(file, "features"), meta.n_features
             n_bytes = 2 * require_length(features, "names", None) + 16 * d if has(features, "names") else 0
             budget.reserve("the features' names", 8 * d + n_bytes)
             self.ids = read_array(features, "ids", np.dtype(np.int64), d)
@@ -103,15 +99,14 @@ class WeightedFeatures:
 
 
 def strongest(path: str | Location, n: int) -> list[tuple[object, list[WeightedFeatures]]]:
-    """Of each of a model's vectors of weights its label (of two classes the larger one, of targets that are numbers
-    None) and the n features of the largest weights, the largest first (of equals the one that comes first); those of 0
-    are left out.  Raises InputError where the model has no weights of features."""
+    """Of each of a model's vectors of weights its label (of two classes the larger one, of real targets None) and the n
+    features of the largest weights but 0, the largest first, of equals the first.  InputError where there are none."""
     model = load_model(path)
     if model.support is not None:
         raise InputError(f"{path}: has a kernel, and no weights of features; leave the list of features out")
     each = model.labels if model.meta.n_vectors > 1 else model.labels[-1:] or (None,)
     found = []
-    with open_hdf5(path, "model") as file, damage_named(file):
+    with opened(path, "model") as (file, _):
         features = group(file, "features")
         named = has(features, "names")
         for c, label in enumerate(each):

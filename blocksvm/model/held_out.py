@@ -50,10 +50,8 @@ class HeldOut:
             counts = source.label_counts
             if counts is None or not any(label in labels.values for label, _ in counts):
                 wanted = " or ".join(label_text(label) for label in (labels.negative, labels.positive))
-                raise InputError(
-                    f"{source.name}: has no row labelled {wanted}, as the training rows are; name a store of the same "
-                    "classes"
-                )
+                why = f"has no row labelled {wanted}, as the training rows are"
+                raise InputError(f"{source.name}: {why}; name a store of the same classes")
         if self.n_scored == 0:
             raise InputError(f"{source.name}: none of its rows has a label; name a store of rows that have one")
         self.source = source = source.reader(labels, self.real, packed=True)  # the same rows may be trained on
@@ -85,10 +83,7 @@ class HeldOut:
         total = 0.0
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
-            pieces = decision_pieces(block.entries, weights, bias)
-            if self.real:
-                total += sum_squared_errors(pieces, block.y)
-            else:
-                total += count_right(pieces, block.y, self.member, self.ranks)
+            pieces, y = decision_pieces(block.entries, weights, bias), block.y
+            total += sum_squared_errors(pieces, y) if self.real else count_right(pieces, y, self.member, self.ranks)
         mean = total / self.n_scored
         return math.sqrt(mean) if self.real else mean

@@ -2,7 +2,7 @@
 
 Of each kind of labels a class: count(scores) adds consecutive rows (``scoring.Scores``); figures() are the measures by
 name, as far as they have a meaning, and sentences() lines of text on them, both empty where no row has a label.
-"""
+SHOWN_AS: how a sentence shows each of them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,14 @@ from blocksvm.model.decision_values import misordered, sets_of
 from blocksvm.model.model_file import Model
 from blocksvm.online.costs import CostMatrix
 
+SHOWN_AS = {
+    "rmse": "root mean squared error {:.6g}", "mean_absolute_error": "mean absolute error {:.6g}", "r2": "R2 {:.6f}",
+    "balanced_accuracy": "balanced accuracy {:.6f}", "micro_f1": "micro F1 {:.6f}", "macro_f1": "macro F1 {:.6f}",
+    "roc_auc": "ROC AUC {:.6f}", "mean_cost": "mean cost {:.6f}", "log_loss": "log-loss {:.6f}",
+    "brier": "Brier score {:.6f}", "exact": "whole sets right {:.6f}", "hamming_loss": "Hamming loss {:.6f}",
+    "perfect_rankings": "perfect rankings {:.6f}", "ranking_loss": "ranking loss {:.6f}",
+    "one_error": "one-error {:.6f}",
+}  # fmt: skip
 SHOWN = 5  # labels that a sentence names
 TOPS = (1, 3, 5)  # so many labels of the largest values
 MOST_CLASSES = 50  # that get a line each
@@ -96,14 +104,8 @@ class RealMeasures:
         return {"rmse": math.sqrt(self.squared / n), "mean_absolute_error": self.absolute / n, **explained}
 
     def sentences(self) -> list[str]:
-        figures, n = self.figures(), self.with_target
-        if not figures:
-            return []
-        explained = f", R2 {figures['r2']:.6f}" if "r2" in figures else ""
-        return [
-            f"root mean squared error {figures['rmse']:.6g}, mean absolute error "
-            f"{figures['mean_absolute_error']:.6g}{explained} ({n:,} rows)"
-        ]
+        shown = listed_figures(self.figures(), "rmse", "mean_absolute_error", "r2")
+        return [f"{shown} ({self.with_target:,} rows)"] if shown else []
 
 
 def bins_of(values: np.ndarray, bits: int) -> np.ndarray:
@@ -120,8 +122,7 @@ class RankCurve:
     their float32 count as ties, and ``error`` bounds what that may change.  bits: so many."""
 
     def __init__(self, bits: int = RANK_BITS):
-        self.bits = bits
-        self.counts = np.zeros((2, 1 << bits), np.int64)
+        self.bits, self.counts = bits, np.zeros((2, 1 << bits), np.int64)
 
     def count(self, values: np.ndarray, positive: np.ndarray) -> None:
         positions = bins_of(values, self.bits)
@@ -156,12 +157,10 @@ class Probabilities:
         """probabilities (n, k) of the labels, positions (n,) of each row's own among them."""
         n, k = probabilities.shape
         likelihood = probabilities[np.arange(n), positions]
+        of_several = np.square(probabilities).sum(axis=1) - 2.0 * likelihood + 1.0
         self.rows += n
         self.log_loss -= float(np.log(np.clip(likelihood, EPSILON, 1.0 - EPSILON)).sum())
-        if k == 2:
-            self.brier += float(np.square(1.0 - likelihood).sum())
-        else:
-            self.brier += float((np.square(probabilities).sum(axis=1) - 2.0 * likelihood + 1.0).sum())
+        self.brier += float((np.square(1.0 - likelihood) if k == 2 else of_several).sum())
 
     def figures(self) -> dict[str, float]:
         return {"log_loss": self.log_loss / self.rows, "brier": self.brier / self.rows} if self.rows else {}
@@ -186,10 +185,9 @@ class ClassMeasures(ByClass):
     training, the mean cost for rows with known labels.  A row with a label that the model does not know is wrong."""
 
     def __init__(self, labels: tuple, link=None, ranked: bool = True, costs: list | None = None):
+        super().__init__(len(labels))
         self.labels = Labels(tuple(labels))
-        k = len(self.labels.values)
         self.costs, self.cost = None if costs is None else CostMatrix.of(costs, None, self.labels).costs, 0.0
-        super().__init__(k)
         self.rows = self.labelled = self.others = 0
         self.other_labels: set = set()  # some of those that the model does not know
         self.link = link
@@ -213,9 +211,9 @@ class ClassMeasures(ByClass):
         if others.any() and len(self.other_labels) <= SHOWN:
             self.other_labels.update(list(dict.fromkeys(scores.labels[others].tolist()))[: SHOWN + 1])
         values = None if scores.values is None else scores.values[known]
-        if values is not None and self.curve is not None:
+        if values is not None and self.curve:
             self.curve.count(values, positions == 1)
-        if values is not None and self.probabilities is not None:
+        if values is not None and self.probabilities:
             self.probabilities.count(self.link(values), positions)
 
     def figures(self) -> dict[str, float]:
@@ -225,35 +223,28 @@ class ClassMeasures(ByClass):
         figures = {"accuracy": int(self.right.sum()) / self.labelled, "balanced_accuracy": float(np.nanmean(recall)),
                  "macro_f1": float(np.nanmean(f1))}  # fmt: skip
         figures |= {} if self.costs is None else {"mean_cost": self.cost / (self.labelled - self.others)}
-        area = self.curve.area() if self.curve is not None else None
-        figures |= {} if area is None else {"roc_auc": area[0]}
-        return figures | ({} if self.probabilities is None else self.probabilities.figures())
+        area = self.curve and self.curve.area()
+        figures |= {"roc_auc": area[0]} if area else {}
+        return figures | (self.probabilities.figures() if self.probabilities else {})
 
     def sentences(self) -> list[str]:
-        lines = []
-        if self.labelled > self.others:
+        lines, figures = [], self.figures()
+        if figures:
             correct = int(self.right.sum())
-            lines.append(f"accuracy {correct / self.labelled:.6f} ({correct:,} of {self.labelled:,} rows)")
+            lines.append(f"accuracy {figures['accuracy']:.6f} ({correct:,} of {self.labelled:,} rows)")
         if self.others:
             known, other = _some(self.labels.values), _some(sorted(self.other_labels))
-            lines.append(
-                f"{'no accuracy: ' if self.others == self.labelled else ''}{self.others:,} of {self.labelled:,} "
-                f"labelled rows have a label ({other}) that is not one of the model's ({known})"
-                f"{'' if self.others == self.labelled else '; they count as wrong'}"
-            )
-        if self.labelled <= self.others:
+            before, behind = ("no accuracy: ", "") if self.others == self.labelled else ("", "; they count as wrong")
+            rows = f"{before}{self.others:,} of {self.labelled:,} labelled rows"
+            lines.append(f"{rows} have a label ({other}) that is not one of the model's ({known}){behind}")
+        if not figures:
             return lines
-        figures = self.figures()
-        line = f"balanced accuracy {figures['balanced_accuracy']:.6f}, macro F1 {figures['macro_f1']:.6f}"
-        area = self.curve.area() if self.curve is not None else None
-        if area is not None:
-            line += f", ROC AUC {area[0]:.6f}"
-            line += f" (within {area[1]:.1g})" if area[1] > RANK_ERROR else ""
-        line += "" if self.costs is None else f", mean cost {figures['mean_cost']:.6f}"
-        lines += [line, *by_label(self.labels.values, *self.by_class(), self.true)]
-        if "log_loss" in figures:
-            lines.append(f"log-loss {figures['log_loss']:.6f}, Brier score {figures['brier']:.6f}")
-        return lines
+        area = self.curve and self.curve.area()
+        within = f" (within {area[1]:.1g})" if area and area[1] > RANK_ERROR else ""
+        means = listed_figures(figures, "balanced_accuracy", "macro_f1", "roc_auc") + within
+        lines.append(", ".join(filter(None, [means, listed_figures(figures, "mean_cost")])))
+        lines += by_label(self.labels.values, *self.by_class(), self.true)
+        return lines + ([listed_figures(figures, "log_loss", "brier")] if "log_loss" in figures else [])
 
 
 class SetMeasures(ByClass):
@@ -326,13 +317,12 @@ class SetMeasures(ByClass):
         figures = self.figures()
         if not figures:
             return []
-        lines = [f"whole sets right {figures['exact']:.6f} ({self.exact:,} of {self.labelled:,} rows)"]
+        lines = [f"{listed_figures(figures, 'exact')} ({self.exact:,} of {self.labelled:,} rows)"]
         if self.unknown:
             lines.append(f"the rows have {self.unknown:,} labels that the model does not know; they count as missed")
-        micro, macro = figures.get("micro_f1", math.nan), figures.get("macro_f1", math.nan)
-        lines.append(f"micro F1 {micro:.6f}, macro F1 {macro:.6f}, Hamming loss {figures['hamming_loss']:.6f}")
-        lines.append(f"perfect rankings {figures['perfect_rankings']:.6f}, ranking loss {figures['ranking_loss']:.6f}, "
-                     f"one-error {figures['one_error']:.6f}")  # fmt: skip
+        known = {"micro_f1": math.nan, "macro_f1": math.nan} | figures
+        lines.append(listed_figures(known, "micro_f1", "macro_f1", "hamming_loss"))
+        lines.append(listed_figures(known, "perfect_rankings", "ranking_loss", "one_error"))
         for name in ("precision", "recall"):
             at = ", ".join(f"{figures[f'{name}_at_{top}']:.6f}" for top in self.tops)
             lines.append(f"{name} at {', '.join(map(str, self.tops))}: {at}")
@@ -340,6 +330,11 @@ class SetMeasures(ByClass):
 
 
 Measures = RealMeasures | ClassMeasures | SetMeasures
+
+
+def listed_figures(figures: dict[str, float], *names: str) -> str:
+    """Those that there are of the measures of these names, with commas between them."""
+    return ", ".join([SHOWN_AS[name].format(figures[name]) for name in names if name in figures])
 
 
 def by_label(labels: tuple, precision: np.ndarray, recall: np.ndarray, f1: np.ndarray, rows: np.ndarray) -> list[str]:

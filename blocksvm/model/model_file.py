@@ -35,12 +35,14 @@ from blocksvm.formats.weighing import FeatureFactors
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.kernels.rows import Entries
 from blocksvm.losses import check_loss
-from blocksvm.model.decision_values import decision_pieces, labels_predicted, link_of
-from blocksvm.model.sparse_weights import Kept, WeightsByFeature, kept_in, read_sparse, write_sparse
+from blocksvm.model.decision_values import decision_pieces, labels_predicted
+from blocksvm.model.probabilities import link_of
+from blocksvm.model.sparse_weights import Kept, WeightsByFeature, check_rows, kept_in, read_sparse, write_sparse
 from blocksvm.problems.kernel_problem import Expansion, Support
 from blocksvm.sources.matrix import plain_array, rows_to_score
 from blocksvm.store.arrays import (
     ENDS,
+    Piecewise,
     read_array,
     read_factors,
     read_names,
@@ -50,72 +52,47 @@ from blocksvm.store.arrays import (
     write_arrays,
 )
 from blocksvm.store.descriptions import ModelMeta
-from blocksvm.store.hdf5_files import create_hdf5, damage_named, group, has, open_hdf5, read_meta, write_meta
+from blocksvm.store.hdf5_files import create_hdf5, group, has, open_hdf5, opened, write_meta
 from blocksvm.store.recipe import Recipe, recipe_of
 
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
 SMALL_IDS = 8  # times as many as there are: marking them takes no more memory than sorting
 IMPORTED = "imported"  # the status of a model of another program
+OF_SUPPORT = {"indptr": "i8", "indices": "i4", "values": "f8", "norms": "f8", "coefficients": "f8"}
+State = Mapping[str, Mapping[str, np.ndarray | Piecewise]]  # of a solver: its arrays by name space and name
 
 
-@dataclass(frozen=True)
-class Piecewise:
-    """An array that is made piece by piece: ``length`` elements of ``dtype``, ``piece(start, stop)`` gives some."""
-
-    length: int
-    dtype: np.dtype
-    piece: Callable[[int, int], np.ndarray]
-
-
-def whole(array: np.ndarray) -> Piecewise:
-    """An array in memory; of two dimensions as one row after the other, wherever they lie."""
-    if array.flags.c_contiguous:
-        flat = array.reshape(-1)
-        return Piecewise(len(flat), flat.dtype, lambda start, stop: flat[start:stop])
-    width = array.shape[1]
-
-    def piece(start: int, stop: int) -> np.ndarray:
-        rows = range(start // width, -(-stop // width))
-        return np.concatenate([array[r, max(0, start - r * width) : stop - r * width] for r in rows])
-
-    return Piecewise(array.size, array.dtype, piece)
-
-
-def write_state(file, spaces: Mapping[str, Mapping[str, Piecewise]]) -> None:
-    """Write {name space: {array: its pieces}}."""
+def write_state(file, spaces: State) -> None:
     file.create_group("state")
     for space, arrays in spaces.items():
-        arrays_group = file.create_group(f"state/{space}")
-        for name, array in arrays.items():
-            write_array(arrays_group, name, array.length, array.dtype, array.piece)
+        write_arrays(file.create_group(f"state/{space}"), arrays)
 
 
-def save_model(path: Location, feature_ids: Callable[[int, int], np.ndarray], weights: Piecewise | Kept,
-               state: Mapping[str, Mapping[str, Piecewise]], meta: ModelMeta, overwrite: bool = True,
-               support: Support | None = None, names: h5py.Group | None = None,
-               factors: np.ndarray | None = None) -> None:  # fmt: skip
-    """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
-    feature's weight last; of more than two classes one such vector after the other.
+def save_model(path: Location, feature_ids: np.ndarray | Piecewise, weights: np.ndarray | Piecewise | Kept,
+               state: State, meta: ModelMeta, overwrite: bool = True, support: Support | None = None,
+               names: h5py.Group | None = None, factors: np.ndarray | None = None) -> None:  # fmt: skip
+    """Write a model: ids (d,) int64 and weights of all features in the source's order, the constant feature's weight
+    last; of more than two classes one such vector after the other.
 
-    state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}};
-    support: the rows that a machine with a kernel stands on; names: where the features have some, the group of those of
-    their store; factors: of the features, where values are multiplied by them.
-    """
+    state: what a later run can start from (the dual variables, a learner's memory); support: the rows that a machine
+    with a kernel stands on; names: where the features have some, the group of those of their store; factors: of the
+    features, where values are multiplied by them."""
     with create_hdf5(path, "model", overwrite) as file:
         features = file.create_group("features")
-        content = [write_array(features, "ids", meta.n_features, INT64, feature_ids)]
+        content = [write_array(features, "ids", feature_ids)]
         if names is not None:
             write_feature_names(features, meta.n_features, names)
         if factors is not None:
-            write_arrays(features, {"idf": factors})
+            write_array(features, "idf", factors)
         if isinstance(weights, Kept):
             content.append(write_sparse(file, weights))
         else:
-            content.append(write_array(file, "weights", weights.length, weights.dtype, weights.piece))
+            content.append(write_array(file, "weights", weights))
         write_state(file, state)
         if support is not None:
-            content.append(write_support(file, support))
+            arrays = {name: getattr(support, name).astype(dtype, copy=False) for name, dtype in OF_SUPPORT.items()}
+            content.append(write_arrays(file.create_group("support"), arrays))
         write_meta(file, structs.replace(meta, content=b"".join(content).hex()))
 
 
@@ -126,7 +103,7 @@ def save_parts(path: Location, parts: list[Location], meta: ModelMeta, overwrite
         features = group(files[0], "features")
         names = features if has(features, "names") else None
         factors = read_factors(files[0], meta.n_features) if has(features, "idf") else None
-        ids = partial(read_range, features, "ids", INT64)
+        ids = Piecewise(meta.n_features, INT64, partial(read_range, features, "ids", INT64))
         save_model(path, ids, kept_in(files), {}, meta, overwrite, None, names, factors)
 
 
@@ -136,14 +113,14 @@ def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
 
 
 @contextmanager
-def names_of(rows: tuple[str | Location, str] | None) -> Iterator[h5py.Group | None]:
+def store_names(rows: tuple[str | Location, str] | None) -> Iterator[h5py.Group | None]:
     """The group of a store's file, which may be closed, that has its features' names; None where there are none now.
     rows: its path and fingerprint."""
     if rows is None or not location(rows[0]).is_file():
         yield None
         return
-    with open_hdf5(rows[0], "store") as file, damage_named(file):
-        yield group(file, "features") if read_meta(file).fingerprint == rows[1] else None
+    with opened(rows[0], "store") as (file, meta):
+        yield group(file, "features") if meta.fingerprint == rows[1] else None
 
 
 def write_feature_names(features: h5py.Group, n_features: int, theirs: h5py.Group) -> None:
@@ -155,7 +132,7 @@ def write_feature_names(features: h5py.Group, n_features: int, theirs: h5py.Grou
         return np.append(ends, np.full(stop - start - len(ends), n_bytes))
 
     theirs.copy("names", features)
-    write_array(features, "name_ends", n_features, ENDS, ends_at)
+    write_array(features, "name_ends", Piecewise(n_features, ENDS, ends_at))
 
 
 @dataclass(frozen=True)
@@ -168,7 +145,7 @@ class Model:
     same where rows have sets of k labels.  Of a model that keeps its weights one by one a scipy.sparse.csr_matrix of
     (k, d), k = 1 for two classes; ``dense`` is an array (k, d) in any case.  support: of a machine with a kernel, the
     rows that it stands on, whose indices are positions in feature_ids; the weights are then 0.  rows: those that a
-    model without a file was trained on, as ``names_of`` has them; folder: of the file of one of a table or texts in
+    model without a file was trained on, as ``store_names`` has them; folder: of the file of one of a table or texts in
     memory, as long as this is.
 
         >>> model = blocksvm.load_model("model.h5")
@@ -225,10 +202,10 @@ class Model:
         """The names of the features, in the order of ``feature_ids``, '' for one without; None where the model's file,
         or the store that it was trained on, has none, or is another one now."""
         if self.path:
-            with open_hdf5(self.path, "model") as file, damage_named(file):
+            with opened(self.path, "model") as (file, meta):
                 features = group(file, "features")
-                return read_names(features, 0, read_meta(file).n_features) if has(features, "names") else None
-        with names_of(self.rows) as names:
+                return read_names(features, 0, meta.n_features) if has(features, "names") else None
+        with store_names(self.rows) as names:
             if names is None:
                 return None
             d = require_length(names, "name_ends", None)  # of a store's features; further ones have no names
@@ -255,12 +232,9 @@ class Model:
             X = (X @ sparse.csr_matrix((np.ones(len(column)), (np.arange(len(column)), column)))).tocsr()
         positions = IdIndex(d).fill([(0, self.feature_ids)]).find(ids)
         if d and len(ids) and (positions < 0).all():
-            warnings.warn(
-                f"{self.path or 'the model'} knows no feature of X, whose columns are feature ids from 0 to "
-                f"{X.shape[1] - 1:,}, so that all rows score alike; of a model of text give text to blocksvm predict",
-                InputWarning,
-                stacklevel=2,
-            )
+            known = f"{self.path or 'the model'} knows no feature of X"
+            why = f"{known}, whose columns are feature ids from 0 to {X.shape[1] - 1:,}, so that all rows score alike"
+            warnings.warn(f"{why}; of a model of text give text to blocksvm predict", InputWarning, stacklevel=2)
         positions[positions < 0] = d
         entries = Entries(plain_array(X.indptr, np.int64), positions[X.indices], plain_array(X.data, X.data.dtype))
         w, completion = self.weights_to_score()
@@ -287,15 +261,12 @@ class Model:
         """Texts or a table as ``inputs_given`` has them, and the settings by which they are read; None for a matrix."""
         recipe, texts = self.recipe, texts_of(X)
         textual = is_text(recipe.format, recipe.options)
-        if not self.path or not (textual or is_table(recipe.format)):
-            return None
-        if texts is not None and textual:
+        if self.path and textual and texts is not None:
             from blocksvm.formats.table_rows import table_of_texts
 
             return inputs_given(table_of_texts(texts)), {"text": "text"}
-        if hasattr(X, "__arrow_c_stream__") or isinstance(X, Iterator):
-            return inputs_given(X), {}
-        return None
+        table = hasattr(X, "__arrow_c_stream__") or isinstance(X, Iterator)
+        return (inputs_given(X), {}) if self.path and table and (textual or is_table(recipe.format)) else None
 
     def predict(self, X) -> np.ndarray:
         """The label of each row (n,), a number or string of the user's own; a decision value of 0 is the negative one,
@@ -314,39 +285,26 @@ class Model:
 
         ``Fitted.save`` also writes what a later run can go on from, and the features' names and factors.  Raises
         InputError where ``path`` exists (without ``overwrite``) or cannot be written, and where the model's file is no
-        longer the one that was loaded, or the factors of its features lie in no file.
-        """
+        longer the one that was loaded, or the factors of its features lie in no file."""
         target = location(path)
         check_output(target, overwrite, "model")
         if self.path and self.meta.status != IMPORTED:  # of an imported one all is in memory
-            self._copy_file(target, overwrite)
-            return
-        if self.recipe.factor:
-            raise InputError(
-                f"the {self.recipe.factor} of the model's features lies with its rows; save it by Fitted.save"
-            )
-        constant = np.atleast_1d(np.asarray(self.intercept, dtype=np.float64))[:, None] / (self.meta.bias or 1.0)
-        w = np.concatenate([np.atleast_2d(self.weights), constant], axis=1).ravel()
-        ids = self.feature_ids
-        save_model(target, lambda start, stop: ids[start:stop], whole(w), {}, self.meta, overwrite, self.support)
-
-    def _copy_file(self, target: Location, overwrite: bool) -> None:
-        """Write the model file again from the one that was loaded."""
-        with open_hdf5(self.path, "model") as file, damage_named(file):
-            ids = read_array(group(file, "features"), "ids", INT64, None)
-            if self.meta.sparse is not None:
-                same = read_meta(file).content == self.meta.content
-            else:
-                weights = read_array(file, "weights", FLOAT64, None)
-                w = weights.reshape(-1, len(ids) + 1)[:, :-1] if len(weights) % (len(ids) + 1) == 0 else weights
-                same = np.array_equal(ids, self.feature_ids) and np.array_equal(w, np.atleast_2d(self.weights))
-            if not same:
+            now = load_model(self.path)
+            same = self.meta.sparse is not None or np.array_equal(now.weights, self.weights)
+            if not same or now.meta.content != self.meta.content:
                 raise InputError(f"{self.path}: is no longer the model that was loaded; load it again")
-            with create_hdf5(target, "model", overwrite) as copy:
+            with open_hdf5(self.path, "model") as file, create_hdf5(target, "model", overwrite) as copy:
                 for name in file:
                     if name != "meta":
                         file.copy(name, copy)
                 write_meta(copy, self.meta)
+            return
+        if self.recipe.factor:
+            lies = f"the {self.recipe.factor} of the model's features lies with its rows"
+            raise InputError(f"{lies}; save it by Fitted.save")
+        constant = np.atleast_1d(np.asarray(self.intercept, dtype=np.float64))[:, None] / (self.meta.bias or 1.0)
+        w = np.concatenate([np.atleast_2d(self.weights), constant], axis=1)
+        save_model(target, self.feature_ids, w, {}, self.meta, overwrite, self.support)
 
     def predict_log_proba(self, X) -> np.ndarray:
         """The logarithms of ``predict_proba``, -inf for 0."""
@@ -356,8 +314,7 @@ class Model:
 
 def describe_model(path: str | Location) -> ModelMeta:
     """A model's description, without its weights."""
-    with open_hdf5(path, "model") as file, damage_named(file):
-        meta = read_meta(file)
+    with opened(path, "model") as (file, meta):
         require_length(group(file, "features"), "ids", meta.n_features)  # by which memory is planned
         return meta
 
@@ -370,8 +327,8 @@ def require_scores(meta: ModelMeta, name: str | Location) -> None:
 
 def model_feature_ids(path: str | Location) -> np.ndarray:
     """The ids (d,) int64 of a model's features, in the order of its state."""
-    with open_hdf5(path, "model") as file, damage_named(file):
-        return read_array(group(file, "features"), "ids", INT64, read_meta(file).n_features)
+    with opened(path, "model") as (file, meta):
+        return read_array(group(file, "features"), "ids", INT64, meta.n_features)
 
 
 def load_model(path: str | Location, loss=None) -> Model:
@@ -380,22 +337,19 @@ def load_model(path: str | Location, loss=None) -> Model:
     loss: of a model whose loss is outside the package, its name, whose code may then run, or the loss itself, for
     probabilities."""
     by_user(loss=None if loss is None else check_loss(loss))
-    with open_hdf5(path, "model") as file, damage_named(file):
-        meta = read_meta(file)
+    with opened(path, "model") as (file, meta):
         d = meta.n_features
         ids = read_array(group(file, "features"), "ids", INT64, d)
-        weights = read_array(file, "weights", FLOAT64, meta.n_vectors * (d + 1)) if meta.sparse is None else np.empty(0)
-        kept = None if meta.sparse is None else read_sparse(file, meta)
+        if meta.sparse is None:
+            w: np.ndarray | sparse.csr_matrix = read_array(file, "weights", FLOAT64, meta.n_vectors * (d + 1))
+        else:
+            w = read_sparse(file, meta)
         support = read_support(file, meta)
-    if not np.isfinite(weights).all():
+    if meta.sparse is None and not np.isfinite(w).all():
         raise InputError(f"{path}: a weight is not a number; train the model again")
     if d and (ids.min() < 0 or not distinct(ids)):
         raise InputError(f"{path}: a feature's id is below 0 or there twice; train the model again")
-    if kept is None:
-        return make_model(os.fspath(path), ids, weights, meta, support)
-    intercept = kept[:, -1].toarray()[:, 0] * meta.bias
-    return Model(os.fspath(path), ids, kept[:, :-1], intercept if len(intercept) > 1 else float(intercept[0]),
-                 tuple(meta.labels), meta)  # fmt: skip
+    return make_model(os.fspath(path), ids, w, meta, support)
 
 
 def distinct(ids: np.ndarray) -> bool:
@@ -407,45 +361,25 @@ def distinct(ids: np.ndarray) -> bool:
     return bool(np.diff(np.sort(ids)).all())
 
 
-def make_model(path: str, ids: np.ndarray, w: np.ndarray, meta: ModelMeta, support: Support | None = None) -> Model:
-    """From weights (n_vectors * (d + 1),) as a run has them."""
-    by_class = w.reshape(meta.n_vectors, -1)
-    intercepts = by_class[:, -1] * meta.bias
-    labels = tuple(meta.labels)
-    if len(by_class) == 1:
-        return Model(path, ids, by_class[0, :-1], float(intercepts[0]), labels, meta, support)
-    return Model(path, ids, by_class[:, :-1], intercepts, labels, meta)
-
-
-DTYPES = {"indptr": "i8", "indices": "i4", "values": "f8", "norms": "f8", "coefficients": "f8"}
-
-
-def write_support(file, support: Support) -> bytes:
-    """Write the arrays into a model file; returns their xxHashes."""
-    arrays = {name: getattr(support, name).astype(dtype, copy=False) for name, dtype in DTYPES.items()}
-    return write_arrays(file.create_group("support"), arrays)
+def make_model(path: str, ids: np.ndarray, w: Any, meta: ModelMeta, support: Support | None = None) -> Model:
+    """From weights (n_vectors * (d + 1),) as a run has them, or from those that are kept (n_vectors, d + 1)."""
+    kept, k = isinstance(w, sparse.csr_matrix), meta.n_vectors
+    by_class = w if kept else w.reshape(k, -1)
+    weights, last = by_class[:, :-1], by_class[:, -1].toarray()[:, 0] if kept else by_class[:, -1]
+    weights, intercepts = weights[0] if k == 1 and not kept else weights, last * meta.bias
+    return Model(path, ids, weights, intercepts if k > 1 else float(intercepts[0]), tuple(meta.labels), meta, support)
 
 
 def read_support(file, meta: ModelMeta) -> Support | None:
-    """Read them, verified; None where the model has weights.  ValueError where they are damaged."""
+    """The support vectors, verified; None where the model has weights.  ValueError where they are damaged."""
     kernel = meta.kernel
     if kernel is None:
         return None
-    arrays, loaded = group(file, "support"), {}
-    for name, dtype in DTYPES.items():
-        lengths = {"indptr": kernel.n_support + 1, "indices": kernel.n_nonzeros, "values": kernel.n_nonzeros}
-        loaded[name] = read_array(arrays, name, np.dtype(dtype), lengths.get(name, kernel.n_support))
-    support = Support(**loaded, kernel={name: getattr(kernel, name) for name in ("name", "gamma", "coef0", "degree")})
-    sound = (
-        support.indptr[0] == 0
-        and support.indptr[-1] == len(support.indices)
-        and (np.diff(support.indptr) >= 0).all()
-        and (not len(support.indices) or (support.indices.min() >= 0 and support.indices.max() < meta.n_features))
-        and all(np.isfinite(loaded[name]).all() for name in ("values", "norms", "coefficients"))
-    )
-    if not sound:
-        raise ValueError("its support vectors contradict each other")
-    return support
+    arrays, n = group(file, "support"), kernel.n_support
+    lengths = {"indptr": n + 1, "indices": kernel.n_nonzeros, "values": kernel.n_nonzeros}
+    read = {name: read_array(arrays, name, np.dtype(dtype), lengths.get(name, n)) for name, dtype in OF_SUPPORT.items()}
+    check_rows("support vectors", meta.n_features, *read.values())
+    return Support(**read, kernel={name: getattr(kernel, name) for name in ("name", "gamma", "coef0", "degree")})
 
 
 def factors_of_source(source, n_features: int) -> np.ndarray | None:
@@ -457,8 +391,8 @@ def factors_of_source(source, n_features: int) -> np.ndarray | None:
     if source.is_open:
         factors = read_factors(source.file, source.n_features)
     else:
-        with open_hdf5(source.path, "store") as file, damage_named(file):
-            if read_meta(file).fingerprint != source.fingerprint:
+        with opened(source.path, "store") as (file, meta):
+            if meta.fingerprint != source.fingerprint:
                 raise InputError(f"{source.path}: was changed, and with it the {factor} of the model; train again")
             factors = read_factors(file, source.n_features)
     return np.append(factors, np.ones(n_features - len(factors)))
@@ -466,6 +400,5 @@ def factors_of_source(source, n_features: int) -> np.ndarray | None:
 
 def factors_of_model(path: str | Location, find: Callable[[np.ndarray], np.ndarray]) -> FeatureFactors:
     """That of a model's features, whose positions ``find`` gives; InputError where it is damaged."""
-    with open_hdf5(path, "model") as file, damage_named(file):
-        meta = read_meta(file)
+    with opened(path, "model") as (file, meta):
         return FeatureFactors(find, read_factors(file, meta.n_features), meta.idf_fingerprint or "")

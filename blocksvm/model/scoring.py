@@ -35,17 +35,11 @@ from blocksvm.kernels.rows import Entries
 from blocksvm.model.decision_values import classes_of, decision_pieces, piece_bytes, rows_of_piece
 from blocksvm.model.explanations import Contributions, Explainer, contributions_wanted, largest_contributions
 from blocksvm.model.held_out import stranger_note
-from blocksvm.model.model_file import (
-    describe_model,
-    factors_of_model,
-    hashed,
-    load_model,
-    require_scores,
-)
+from blocksvm.model.model_file import describe_model, factors_of_model, hashed, load_model, require_scores
 from blocksvm.model.sparse_weights import BY_FEATURE_BYTES, ENTRY_BYTES
 from blocksvm.sources.block import INDEX_BYTES, Arena
 from blocksvm.sources.source import largest_chunk_bytes
-from blocksvm.store.hdf5_files import MAKERS, open_hdf5, text_attribute
+from blocksvm.store.hdf5_files import MAKERS, open_hdf5
 from blocksvm.store.reader import Store
 
 if TYPE_CHECKING:
@@ -61,8 +55,7 @@ class Scores:
     values (m,) float64: their decision values, (m, k) of k > 2 classes, or None where only classes are wanted;
     classes (m,): the position of each row's label among the model's, a decision value of 0 is the first one's;
     labels (m,): the rows' own labels, float64 with nan or objects with None where there are none; contributions: the
-    largest ones to the decision value of that class, where they are wanted; kept: as of ``RowBatch``.
-    """
+    largest ones to the decision value of that class, where they are wanted; kept: as of ``RowBatch``."""
 
     values: np.ndarray | None
     classes: np.ndarray
@@ -102,8 +95,7 @@ class Coverage:
 
     def count(self, entries: int, unknown: int) -> None:
         with self.counting:  # threads that score a store's chunks come here at once
-            self.entries = (self.entries or 0) + entries
-            self.unknown += unknown
+            self.entries, self.unknown = (self.entries or 0) + entries, self.unknown + unknown
 
     def figures(self) -> dict:
         return {"entries": self.entries, "unknown_entries": self.unknown, "notes": self.notes}
@@ -113,10 +105,8 @@ class Coverage:
         if self.entries is None or self.unknown < self.entries:
             return ""
         what = f"of the {self.entries:,} entries none is" if self.entries else "no row has an entry"
-        return (
-            f"warning: {what} of a feature that {self.model} knows, so that all rows score alike; check that the rows "
-            "are read as those that it was trained on were (their form, names and separators)"
-        )
+        cure = "check that the rows are read as those that it was trained on were (their form, names and separators)"
+        return f"warning: {what} of a feature that {self.model} knows, so that all rows score alike; {cure}"
 
 
 class Scorer:
@@ -128,12 +118,8 @@ class Scorer:
     def __init__(self, model: str | Path, memory: int, explain: int | None):
         self.path, self.description = model, describe_model(model)
         require_scores(self.description, model)
-        self.budget = Budget(memory)
-        self.note = ""
+        self.budget, self.note = Budget(memory), ""
         self.n_explained = contributions_wanted(explain, self.description, model)
-
-    def scores(self) -> Iterator[Scores]:
-        raise NotImplementedError
 
     def _load(self, named_by: str | Path | Location) -> IdIndex:
         """Load the model; the positions of its ids.  named_by: the file by whose features contributions are told."""
@@ -171,15 +157,13 @@ class TextScorer(Scorer):
 
     format: the text's format, None: the recipe's own, 'auto': what its first bytes look like; options: settings of the
     format that are others for this text (of ``choices.PREDICTED``); n_jobs: threads that parse; keep: columns that are
-    wanted beside the scores; skip_bad: go on after malformed lines, of which notes tell.
-    """
+    wanted beside the scores; skip_bad: go on after malformed lines, of which notes tell."""
 
     def __init__(self, model: str | Path, inputs: list[str] | TableInputs, memory: int, format: str | None = None,
                  options: Mapping = {}, n_jobs: int = 1, explain: int | None = None, keep: str | None = None,
                  skip_bad: bool = False):  # fmt: skip
         super().__init__(model, memory, explain)
-        self.inputs, self.keep, self.skip_bad = inputs, keep, skip_bad
-        self.counter = RecordCounter()
+        self.inputs, self.keep, self.skip_bad, self.counter = inputs, keep, skip_bad, RecordCounter()
         description = self.description
         by_user(format=format)
         # pieces for any number of threads take what one takes of a single thread, so that lines may be as long
@@ -192,16 +176,16 @@ class TextScorer(Scorer):
         self.budget.take("decision values", n_pieces * values)
         self.index = self._load(model)
         self.budget.take("the model", self.index.more_bytes)
-        self.recipe = description.text
+        recipe = description.text
         if format is None:
             with names_of(model):
-                get_format(self.recipe.format)
-        elif format != self.recipe.format:
-            before, known = self.recipe.format, self.recipe.options
-            self.recipe = structs.replace(self.recipe, format=format, options=carried(before, format, known))
-        self.recipe = structs.replace(self.recipe, options=merge_options(self.recipe.options, options, PREDICTED))
+                get_format(recipe.format)
+        elif format != recipe.format:
+            known = carried(recipe.format, format, recipe.options)
+            recipe = structs.replace(recipe, format=format, options=known)
+        self.recipe = recipe = structs.replace(recipe, options=merge_options(recipe.options, options, PREDICTED))
         self.label, self.likely = options.get("label"), format is None
-        self.factors = factors_of_model(model, self.index.find) if self.recipe.factor else None
+        self.factors = factors_of_model(model, self.index.find) if recipe.factor else None
 
     def scores(self, inputs: list[str] | None = None) -> Iterator[Scores]:
         """Scores piece by piece, of all inputs, or of some of them, of which there is one piece at least."""
@@ -211,13 +195,16 @@ class TextScorer(Scorer):
             recipe = settled(text, self.recipe, self.budget.total, self.skip_bad)
             reader = reader_of(ReaderOptions(recipe, labelled=False, factors=self.factors, keep=self.keep))
             if self.keep is not None and recipe.format not in BESIDE:
-                formats = ", ".join(BESIDE)
-                raise InputError(f"{option(KEEP)}: {recipe.format} has no columns; it is for {formats}")
-            text.options = {**recipe.options, KEEP: self.keep}
-            self.format = recipe.format
+                raise InputError(f"{option(KEEP)}: {recipe.format} has no columns; it is for {', '.join(BESIDE)}")
+            text.options, self.format = {**recipe.options, KEEP: self.keep}, recipe.format
             share = EXPANSION / reader.expansion
             n_bytes = int(share * self.piece_bytes)
-            pieces = text.pieces(n_bytes, self._limit(share), digested=False)
+            # lines may be as long as what is left of the memory holds: one is there up to three times while it is
+            # read, then with what is made of it, alone
+            each, used = int((EXPANSION + 4) / share), self.budget.total - self.budget.left
+            longest = max(n_bytes, self.budget.left // each)
+            limit = LineLimit(longest, lambda n: used + each * (n + 1))
+            pieces = text.pieces(n_bytes, limit, digested=False)
             for batch, scores in parsed_in_order(
                 reader, pieces, pool, self.n_pieces - 1, n_bytes, n_bytes, self._scored, self.skip_bad
             ):
@@ -234,9 +221,8 @@ class TextScorer(Scorer):
         if self.label is not None and not self.coverage.labels:
             self.coverage.notes.append(f"no row has a label in {self.label}, which {option('label')} names")
         if rows == 0 and inputs is None:
-            raise InputError(
-                f"{shown_name(text.names[0])}: no rows found; expected lines of {get_format(recipe.format).lines}"
-            )
+            expected = f"expected lines of {get_format(recipe.format).lines}"
+            raise InputError(f"{shown_name(text.names[0])}: no rows found; {expected}")
         if rows == 0:  # what is kept of no rows has its columns
             yield Scores(self.model.no_values(), np.empty(0, np.int64), np.empty(0), None, kept)
 
@@ -257,39 +243,28 @@ class TextScorer(Scorer):
             kept = None if batch.kept is None else batch.kept.slice(rows.start, len(of_rows))
             yield Scores(of_rows, classes_of(values), labels[rows], contributions, kept)
 
-    def _limit(self, share: float) -> LineLimit:
-        """Lines as long as what is left of the memory holds."""
-        # a longer one is there up to three times while it is read, then with what is made of it, alone
-        each = int((EXPANSION + 4) / share)
-        used = self.budget.total - self.budget.left
-        longest = max(int(share * self.piece_bytes), self.budget.left // each)
-        return LineLimit(longest, lambda n_bytes: used + each * (n_bytes + 1))
-
 
 class StoreScorer(Scorer):
     """Scores a store's rows in the order of their source.
 
     Rows lie shuffled in a store; where what is wanted of all rows does not fit in memory, it is read once for each
     range of source numbers that does.  with_values: whether decision values are wanted beside classes; n_jobs: threads
-    that decode chunks and score their rows.
-    """
+    that decode chunks and score their rows."""
 
     def __init__(self, model: str | Path, path: str | Location, memory: int, with_values: bool = True,
                  n_jobs: int = 1, explain: int | None = None):  # fmt: skip
         super().__init__(model, memory, explain)
         self.store, self.with_values = path, with_values
         description, n_explained, k = self.description, self.n_explained, self.description.n_vectors
-        # source number, label, class; the numbers are sorted with a second copy of them
-        self.row_bytes = 8 + 8 + 8 + 4 + (8 * k if with_values else 0)
-        self.row_bytes += 16 * n_explained + 8 * (n_explained > 0)
+        # source number, sorted with a second copy, label, class, value, contributions
+        self.row_bytes = 8 + 8 + 8 + 4 + 8 * k * with_values + 16 * n_explained + 8 * (n_explained > 0)
         with Store(path) as store:
             self.budget.reserve("the store's features", INDEX_BYTES * store.n_features)
             bits, of_model = store.meta.recipe.bits, description.text.bits
             if bits != of_model and (bits is not None or description.kernel is not None):
-                split, text = (
-                    f"without {option('bits')}" if n is None else f"with {option('bits', n)}" for n in (bits, of_model)
-                )
-                raise InputError(f"{store.name}: was split {split}, the model's text {text}; split it likewise")
+                both = bits, of_model
+                how = [f"without {option('bits')}" if n is None else f"with {option('bits', n)}" for n in both]
+                raise InputError(f"{store.name}: was split {how[0]}, the model's text {how[1]}; split it likewise")
             index = self._load(path)
             self.positions = np.empty(store.n_features, np.int32)
             for start, ids in store.feature_id_pieces():
@@ -300,16 +275,14 @@ class StoreScorer(Scorer):
                 by_model, self.w = self.w, side_by_side(k, store.n_features + 1)
                 self.w[:, :-1], self.w[:, -1] = by_model[:, self.positions], by_model[:, -1]
             recipe, trained = store.meta.recipe, self.model.recipe
+            other, cure = "", "likewise"
             if recipe.normalize != trained.normalize:
-                self.note = (
-                    f"note: the model was trained on rows split with {option('normalize', trained.normalize)}, this "
-                    f"store's with {recipe.normalize}: split it likewise, or its decision values are on another scale"
-                )
+                theirs = option("normalize", trained.normalize)
+                other = f"the model was trained on rows split with {theirs}, this store's with {recipe.normalize}"
             elif (description.idf_fingerprint or "") != store.meta.idf_fingerprint:
-                self.note = (
-                    "note: the model's values were multiplied by other factors than this store's: split it with "
-                    f"{option('like', description.store)}, or its decision values are on another scale"
-                )
+                other = "the model's values were multiplied by other factors than this store's"
+                cure = f"with {option('like', description.store)}"
+            self.note = other and f"note: {other}: split it {cure}, or its decision values are on another scale"
             if trained_on := description.fingerprint:
                 stranger = stranger_note(store, trained_on, description.holdout_fingerprint)
                 self.coverage.notes += [stranger] if stranger else []
@@ -380,11 +353,9 @@ class StoreScorer(Scorer):
     def _between(self, store: Store, score_chunks: ScoreChunks, low: int, high: int) -> Iterator[Scores]:
         """Scores of the rows with source numbers low .. high - 1."""
         sources = _sources_between(store, low, high)
-        labels, classes = np.empty(len(sources)), np.empty(len(sources), np.int32)
-        k = self.description.n_vectors
-        all_values = np.empty((len(sources), k)) if self.with_values else None
-        n = self.explainer.n if self.explainer else 0
-        explained = Contributions.empty(len(sources) if n else 0, n)
+        m, n, k = len(sources), self.n_explained, self.description.n_vectors
+        labels, classes, all_values = np.empty(m), np.empty(m, np.int32), np.empty((m, k)) if self.with_values else None
+        explained = Contributions.empty(m if n else 0, n)
 
         def take(rows: ScoredRows) -> None:
             self.coverage.count(rows.n_entries, rows.n_unknown)
@@ -397,7 +368,7 @@ class StoreScorer(Scorer):
 
         score_chunks(range(len(store.chunks)), low, high, take)
         step = rows_of_piece(k + 2 * n)
-        for start in range(0, len(sources), step):
+        for start in range(0, m, step):
             part = slice(start, start + step)
             # a copy: whoever has these at the next range would keep all of this one's
             values = None if all_values is None else (all_values[part, 0] if k == 1 else all_values[part]).copy()
@@ -420,7 +391,7 @@ def scorer_of(model: str | Path, inputs: list[str] | TableInputs, memory: int, f
     return StoreScorer(model, store, memory, with_values, n_jobs, explain)
 
 
-def scored_at_once(scorer: Scorer, name: str, stacklevel: int) -> np.ndarray:
+def scored_at_once(scorer: TextScorer | StoreScorer, name: str, stacklevel: int) -> np.ndarray:
     """The decision values of all rows; warns of what may not be meant.  name: what the model is called then."""
     scorer.coverage.model = name
     values = np.concatenate([scores.values for scores in scorer.scores()])
@@ -433,19 +404,16 @@ def scored_at_once(scorer: Scorer, name: str, stacklevel: int) -> np.ndarray:
 def is_store(name: str) -> bool:
     """The input is a store and not text; InputError where it is another file of ours, or there is none."""
     path = location(name)
-    if name == "-":
-        return False
-    if not path.exists():
+    if name != "-" and not path.exists():
         raise InputError(f"{name}: no such file")
-    if not path.is_file():
+    if name == "-" or not path.is_file():
         return False
     with open_input(name) as file:
         if file.read(8) != HDF5 or magic_of(name) is not None:
             return False
-    with open_hdf5(path, *MAKERS) as file:
-        kind = text_attribute(file, "blocksvm")
-    if kind != "store":
-        raise InputError(f"{name}: is a {kind}, and rows are predicted; give text, or a store")
+    with open_hdf5(path, *MAKERS) as opened:
+        if opened.kind != "store":
+            raise InputError(f"{name}: is a {opened.kind}, and rows are predicted; give text, or a store")
     return True
 
 

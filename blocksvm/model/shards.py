@@ -35,8 +35,8 @@ from blocksvm.formats.arrow_arrays import array_of, strings
 from blocksvm.formats.file_reader import damage_named, fingerprint_of
 from blocksvm.formats.json_lines import under
 from blocksvm.formats.text.row_labels import label_of
-from blocksvm.model.decision_values import Link
 from blocksvm.model.measures import Measures
+from blocksvm.model.probabilities import Link
 from blocksvm.model.scoring import Scores, TextScorer
 
 LIST = "_blocksvm.json"  # of the files that are whole
@@ -149,13 +149,10 @@ def own_names(names: Collection[str], results: Collection[str]) -> dict[str, str
 
 
 class ScoreFile:
-    """A file of rows' results.  unseen: keys of the columns to be kept that no row had."""
+    """A file of rows' results.  ``write(kept, results)`` takes of some rows what is kept, None or a record batch, and
+    their results by column; unseen: keys of the columns to be kept that no row had."""
 
     unseen: Collection[str] = ()
-
-    def write(self, kept: pa.RecordBatch | None, results: dict[str, pa.Array]) -> None:
-        """Of some rows what is kept, and their results by column."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Write what is still kept, in the end."""
@@ -210,19 +207,15 @@ class JsonFile(ScoreFile):
             for of_row, own in zip(rows, objects, strict=False)
         )
 
-    def decode(self, own: bytes) -> dict[str, Any]:
-        """An object's keys with their values as they were written."""
-        try:
-            return self.strict(own)
-        except msgspec.DecodeError:  # NaN, as Python writes it
-            return json.loads(own, parse_constant=lambda word: msgspec.Raw(word.encode()))
-        except RecursionError:
-            raise InputError("an object has too many lists or objects within others to be kept") from None
-
     def _kept(self, own: bytes, results: Collection[str]) -> dict:
         """The values of the keys that are kept, those at the top as they were written."""
-        known: dict[str, Any] = self.decode(own) if self.keys else {}
-        found: dict[str, Any] = {}
+        known, found = dict[str, Any](), dict[str, Any]()
+        try:
+            known = self.strict(own) if self.keys else {}
+        except msgspec.DecodeError:  # NaN, as Python writes it
+            known = json.loads(own, parse_constant=lambda word: msgspec.Raw(word.encode()))
+        except RecursionError:
+            raise InputError("an object has too many lists or objects within others to be kept") from None
         for key in self.keys:
             chosen = {name: value for name, value in known.items() if name == key or fnmatchcase(name, key)}
             if not chosen and "." in key and (value := under(msgspec.json.decode(own), key)) is not None:
@@ -258,8 +251,7 @@ class Shards:
     def __init__(
         self, folder: str, inputs: list[str], model: str, wanted: Wanted, reading: Mapping, overwrite: bool = False
     ):
-        self.folder = location(folder.rstrip("/") or "/")
-        self.wanted = wanted
+        self.folder, self.wanted = location(folder.rstrip("/") or "/"), wanted
         self.outputs = {name: self._beside(os.path.basename(name)) for name in inputs}
         if len(set(map(str, self.outputs.values()))) < len(inputs):
             twice = next(one for one in inputs if sum(os.path.basename(one) == os.path.basename(b) for b in inputs) > 1)
@@ -273,10 +265,8 @@ class Shards:
             with open_input(self.list) as file, damage_named(str(self.list), cure="remove it"):
                 before = msgspec.json.decode(file.read(), type=dict[str, Any])
             if {key: before.get(key) for key in made_by} != made_by:
-                raise InputError(
-                    f"{folder}: has scores of another model, or with other settings; choose another folder, or add "
-                    f"{option('overwrite', True)}"
-                )
+                cure = f"choose another folder, or add {option('overwrite', True)}"
+                raise InputError(f"{folder}: has scores of another model, or with other settings; {cure}")
             self.known = before
         elif not isinstance(self.folder, ObjectUrl):
             self.folder.mkdir(exist_ok=True)
@@ -341,7 +331,7 @@ def written(
             "tsv": lambda schema: pa.csv.CSVWriter(out, schema, write_options=pa.csv.WriteOptions(delimiter="\t")),
         }
         if format_ in writers:
-            file: ScoreFile = TableFile(writers[format_], scorer.budget.total // GROUP_PARTS)
+            file: TableFile | JsonFile | LineFile = TableFile(writers[format_], scorer.budget.total // GROUP_PARTS)
         else:
             file = JsonFile(out, scorer.keep) if format_ == "jsonl" else LineFile(out)
         for scores in chain([first], pieces):

@@ -3,8 +3,7 @@
 /state/NAMESPACE/ARRAY     NAMESPACE is a solver's name, or "learner:" and an online learner's
 
 And what a run begins with: the end of another run, the whole state of a learner that goes on, a prior model's weights.
-Features are matched by id.  Those that only such a model knows are numbered after the source's.
-"""
+Features are matched by id.  Those that only such a model knows are numbered after the source's."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,13 +19,13 @@ from blocksvm.base.user_code import names_of
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.files.paths import Location, location
 from blocksvm.model.decision_values import Pieces, area_under_curve
-from blocksvm.model.model_file import describe_model, load_model, model_feature_ids, whole, write_state
+from blocksvm.model.model_file import describe_model, load_model, model_feature_ids, write_state
 from blocksvm.online.methods import get_method
 from blocksvm.solvers.solver import SavedRun
 from blocksvm.sources.source import Source
 from blocksvm.store.arrays import read_pieces, require_length, verify_arrays
 from blocksvm.store.descriptions import CheckpointMeta, MethodMeta, ModelMeta, typed
-from blocksvm.store.hdf5_files import create_hdf5, damage_named, group, kind_of_member, open_hdf5, read_meta, write_meta
+from blocksvm.store.hdf5_files import create_hdf5, damage_named, group, kind_of_member, open_hdf5, opened, write_meta
 from blocksvm.store.recipe import recipe_of
 
 RUNS = ("model", "checkpoint")  # files that have a run's state
@@ -39,8 +38,8 @@ def namespace(name: str, learner: bool) -> str:
 
 @dataclass(frozen=True)
 class SavedState:
-    """A model or checkpoint opened for its state: its description ``meta``, and {name space: {array: entries}}; the
-    name space '' has a model's 'weights' and the 'ids' of its features."""
+    """A model's or checkpoint's description ``meta``, and {name space: {array: entries}}; the name space '' has a
+    model's 'weights' and the 'ids' of its features."""
 
     path: Location
     meta: ModelMeta | CheckpointMeta
@@ -73,17 +72,12 @@ class SavedState:
 def open_state(path: str | Location) -> SavedState:
     """A model's or checkpoint's description and the arrays that it has; InputError where it is neither, or damaged."""
     path = location(path)
-    with open_hdf5(path, *RUNS) as file, damage_named(file):
-        meta = read_meta(file)
-        lengths: dict[str, dict[str, int]] = {}
+    with opened(path, *RUNS) as (file, meta):
+        state, lengths = group(file, "state"), dict[str, dict[str, int]]()
         if isinstance(meta, ModelMeta):
-            ids = require_length(group(file, "features"), "ids", None)
-            lengths[""] = {"ids": ids}
+            lengths[""] = {"ids": require_length(group(file, "features"), "ids", meta.n_features)}
             if meta.sparse is None:
-                lengths[""]["weights"] = require_length(file, "weights", None)
-            if ids != meta.n_features or lengths[""].get("weights") not in (None, meta.n_vectors * (ids + 1)):
-                raise ValueError("its weights are not as many as its description says")
-        state = group(file, "state")
+                lengths[""]["weights"] = require_length(file, "weights", meta.n_vectors * (meta.n_features + 1))
         for space in state:
             if kind_of_member(state, space) is h5py.Group:
                 held = group(state, space)
@@ -93,8 +87,7 @@ def open_state(path: str | Location) -> SavedState:
 
 def verify_state(path: str | Location) -> None:
     """Read all arrays of a model or checkpoint against their checksums; InputError names what is damaged."""
-    with open_hdf5(path, *RUNS) as file, damage_named(file):
-        read_meta(file)
+    with opened(path, *RUNS) as (file, _):
         verify_arrays(file)
 
 
@@ -102,14 +95,14 @@ def save_checkpoint(path: Location, spaces: Mapping[str, Mapping[str, np.ndarray
     """Write a run's whole state; the file of before stays until the new one is whole."""
     described = {space: {name: [a.dtype.str, int(a.size)] for name, a in own.items()} for space, own in spaces.items()}
     with create_hdf5(path, "checkpoint") as file:
-        write_state(file, {s: {n: whole(a) for n, a in arrays.items()} for s, arrays in spaces.items()})
+        write_state(file, spaces)
         write_meta(file, typed(meta | {"arrays": described}, CheckpointMeta))
 
 
 def describe_checkpoint(path: str | Location) -> CheckpointMeta:
     """A checkpoint's description; InputError where the file is not one, or is damaged."""
-    with open_hdf5(path, "checkpoint") as file, damage_named(file):
-        return read_meta(file)
+    with opened(path, "checkpoint") as (_, meta):
+        return meta
 
 
 def load_saved_run(path: Location, source: Source, axes: Mapping[str, str], labels: list) -> SavedRun:
@@ -117,8 +110,7 @@ def load_saved_run(path: Location, source: Source, axes: Mapping[str, str], labe
     may have been added (incremental training: Tsai, Lin, Lin, KDD 2014).
 
     axes: array -> 'row', 'feature' or 'scalar', of the solver that begins; labels: those that it learns.  InputError
-    where the run was on other rows than the source ever had, or with other labels.
-    """
+    where the run was on other rows than the source ever had, or with other labels."""
     saved = open_state(path)
     name, before = str(path), saved.meta.fingerprint
     if before == source.fingerprint:
@@ -128,10 +120,8 @@ def load_saved_run(path: Location, source: Source, axes: Mapping[str, str], labe
         raise InputError(f"{name}: belongs to another store than {source.name}; name its own store")
     theirs = getattr(saved.meta, "labels", labels)
     if theirs != labels:
-        raise InputError(
-            f"{name}: has the labels {listed(theirs)}, and {source.name} has others since its rows were changed; start "
-            f"without {option('start_from')}"
-        )
+        why = f"has the labels {listed(theirs)}, and {source.name} has others since its rows were changed"
+        raise InputError(f"{name}: {why}; start without {option('start_from')}")
     d_before = saved.meta.n_features
     rows, features = (known[-1].n_samples, source.n_samples), (d_before + 1, source.n_features + 1)  # before, and now
 
@@ -162,9 +152,7 @@ def load_saved_run(path: Location, source: Source, axes: Mapping[str, str], labe
 def start_of(path: Location) -> tuple[Location | None, Location | None]:
     """(the model of an online learner, with whose whole state a run goes on; the model or checkpoint at whose end a run
     of another solver begins): the path as one of them, None as the other."""
-    with open_hdf5(path, *RUNS) as file, damage_named(file):
-        meta = read_meta(file)
-    with names_of(path):
+    with opened(path, *RUNS) as (_, meta), names_of(path):
         method = meta.method
         whole = isinstance(meta, ModelMeta) and get_method(method.name, method.learner).capabilities.continues
     return (path, None) if whole else (None, path)
@@ -174,8 +162,7 @@ class InitialModels:
     """The models that one run begins with, or None: ``continue_from`` (a learner's whole state), ``prior`` (weights).
 
     extra_ids (m,) int64, rising: ids that the source does not have; outers: outer iterations that were done before;
-    n_apart: how many features there are, where they are others than the source's, and their ids 0, 1, ...
-    """
+    n_apart: how many features there are, where they are others than the source's, and their ids 0, 1, ..."""
 
     def __init__(self, source: Source, continue_from: Location | None = None, prior: Location | None = None):
         self.source, self.continue_from, self.prior = source, continue_from, prior
@@ -195,33 +182,27 @@ class InitialModels:
             self.outers = continued.outer
         if prior is not None:
             solver.capabilities.require("takes_prior", solver.name, "prior", "dual-cd and most learners take one")
-        for path, saved in ((self.continue_from, continued), (self.prior, prior)):
+        for path, saved in zip((self.continue_from, self.prior), self.described, strict=True):
             if saved is not None and saved.labels != labels:
                 theirs = f"the labels {listed(saved.labels)}" if saved.labels else "real targets"
                 raise InputError(f"{path}: has {theirs}, other ones than {self.source.name}")
-            if saved is not None and saved.text.bits not in (None, recipe_of(self.source).bits):
-                raise InputError(
-                    f"{path}: has features hashed to {saved.text.bits} bits, which {self.source.name} does not have; "
-                    f"split it with {option('bits', saved.text.bits)}, or go on with stream"
-                )
+            if saved is not None and (bits := saved.text.bits) not in (None, recipe_of(self.source).bits):
+                why = f"has features hashed to {bits} bits, which {self.source.name} does not have"
+                raise InputError(f"{path}: {why}; split it with {option('bits', bits)}, or go on with stream")
 
     def check_resumed(self, saved: list, path: Location) -> None:
         """InputError where a checkpoint's run had taken over other models."""
         for name, before, now in zip(("start_from", "prior"), saved, self.fingerprints, strict=True):
             if before != now:
-                setting = option(name)
-                what = (
-                    f"without {setting}" if before is None else f"with another {setting}" if now else f"with {setting}"
-                )
-                raise InputError(f"{path}: was begun {what}; resume with the same, or start afresh")
+                how = "without" if before is None else "with another" if now else "with"
+                raise InputError(f"{path}: was begun {how} {option(name)}; resume with the same, or start afresh")
 
     def match_features(self, budget: Budget) -> None:
         """Find each model's features among the source's."""
         paths = [path for path in (self.continue_from, self.prior) if path is not None]
         if not paths:
             return
-        d = self.source.n_features
-        most = sum(saved.n_features for saved in self.described if saved is not None)
+        d, most = self.source.n_features, sum(saved.n_features for saved in filter(None, self.described))
         budget.require("matching of features", IdIndex.n_bytes(d) + 40 * most)
         self.index = IdIndex(d).fill(self.source.feature_id_pieces())
         unknown = [ids[self.index.find(ids) < 0] for ids in map(model_feature_ids, paths)]
@@ -248,8 +229,7 @@ class InitialModels:
 
     def fill_state(self, state: Mapping[str, np.ndarray], solver) -> None:
         """The solver's state as it was, in this run's numbering of features."""
-        saved = open_state(self.continue_from)
-        ids = model_feature_ids(self.continue_from)
+        saved, ids = open_state(self.continue_from), model_feature_ids(self.continue_from)
         positions = self.positions(ids)
         for array in solver.state_arrays:
             if not array.in_model or array.axis == "row":
@@ -314,10 +294,9 @@ def continued_settings(path: str | Location, saved: MethodMeta, takes: Settings,
         if name in MAY_CHANGE:
             before[name] = value
         elif was != value:
-            raise InputError(
-                f"{path}: was learned {f'with {option(name, was)}' if was is not None else f'without {option(name)}'}, "
-                f"but {value_text(value)} is given now; leave it out, or begin anew"
-            )
+            learned = f"with {option(name, was)}" if was is not None else f"without {option(name)}"
+            now = f"but {value_text(value)} is given now; leave it out, or begin anew"
+            raise InputError(f"{path}: was learned {learned}, {now}")
     return before
 
 

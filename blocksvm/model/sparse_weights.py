@@ -6,6 +6,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import h5py
 import numpy as np
@@ -13,7 +14,7 @@ from scipy import sparse
 
 from blocksvm.kernels.columns import sparse_values
 from blocksvm.kernels.rows import Entries
-from blocksvm.store.arrays import read_array, read_range, write_array, write_arrays
+from blocksvm.store.arrays import Piecewise, read_array, read_range, write_arrays
 from blocksvm.store.descriptions import ModelMeta
 from blocksvm.store.hdf5_files import group
 
@@ -70,25 +71,27 @@ def kept_in(files: list[h5py.File]) -> Kept:
 
 def write_sparse(file: h5py.File, kept: Kept) -> bytes:
     """Write them into a model file; returns their xxHashes."""
-    arrays, n = file.create_group("sparse"), int(kept.ends[-1])
-    digests = [
-        write_array(arrays, name, n, dtype, lambda start, stop, name=name: kept.part(name, start, stop))
-        for name, dtype in (("features", POSITIONS), ("values", WEIGHTS))
-    ]
-    return b"".join([*digests, write_arrays(arrays, {"ends": kept.ends})])
+    n, parts = int(kept.ends[-1]), {"features": POSITIONS, "values": WEIGHTS}
+    arrays = {name: Piecewise(n, dtype, partial(kept.part, name)) for name, dtype in parts.items()}
+    return write_arrays(file.create_group("sparse"), arrays | {"ends": kept.ends})
+
+
+def check_rows(what: str, n_columns: int, indptr: np.ndarray, indices: np.ndarray, *numbers: np.ndarray) -> None:
+    """ValueError where the arrays of sparse rows, as CSR has them, contradict each other, or a number is not finite."""
+    sound = indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all()
+    sound &= all(np.isfinite(array).all() for array in numbers)
+    if not sound or (len(indices) and not (0 <= indices.min() and indices.max() < n_columns)):
+        raise ValueError(f"its {what} contradict each other")
 
 
 def read_sparse(file: h5py.File, meta: ModelMeta) -> sparse.csr_matrix:
     """(k, d + 1): of each vector of weights those that are kept; ValueError where they are damaged."""
     assert meta.sparse is not None
-    arrays, m, k = group(file, "sparse"), meta.sparse.n_weights, meta.n_vectors
+    arrays, m, k, width = group(file, "sparse"), meta.sparse.n_weights, meta.n_vectors, meta.n_features + 1
     ends = np.append(0, read_array(arrays, "ends", ENDS, k))
-    features = read_array(arrays, "features", POSITIONS, m)
-    values = read_array(arrays, "values", WEIGHTS, m)
-    sound = ends[-1] == m and (np.diff(ends) >= 0).all() and np.isfinite(values).all()
-    if not sound or (m and not (0 <= features.min() and features.max() <= meta.n_features)):
-        raise ValueError("its sparse weights contradict each other")
-    return sparse.csr_matrix((values, features, ends), shape=(k, meta.n_features + 1))
+    features, values = read_array(arrays, "features", POSITIONS, m), read_array(arrays, "values", WEIGHTS, m)
+    check_rows("sparse weights", width, ends, features, values)
+    return sparse.csr_matrix((values, features, ends), shape=(k, width))
 
 
 class WeightsByFeature:

@@ -3,7 +3,9 @@ deflated.  So any HDF5 reads them, and no part of one without its checksum; they
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import h5py
 import msgspec
@@ -21,8 +23,31 @@ FILTERS = (h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_FLETCHER32)  # all that HDF5
 MORE = 1 << 10  # bytes that a checksum, and deflation of what does not shrink, may add to a chunk
 
 
-def write_array(group, name: str, length: int, dtype, piece_at: Callable[[int, int], np.ndarray]) -> bytes:
-    """Write ``length`` elements, asking ``piece_at(start, stop)`` for each piece in turn; returns an xxHash of them."""
+@dataclass(frozen=True)
+class Piecewise:
+    """An array that is made piece by piece: ``length`` elements of ``dtype``, ``piece(start, stop)`` gives some."""
+
+    length: int
+    dtype: Any
+    piece: Callable[[int, int], np.ndarray]
+
+
+def in_pieces(array: np.ndarray) -> Piecewise:
+    """An array in memory; of two dimensions as one row after the other, wherever they lie."""
+    rows = array.reshape(1, -1) if array.flags.c_contiguous else np.atleast_2d(array)
+    width = rows.shape[1]
+
+    def piece(start: int, stop: int) -> np.ndarray:
+        some = range(start // width, -(-stop // width))
+        return np.concatenate([rows[r, max(0, start - r * width) : stop - r * width] for r in some])
+
+    return Piecewise(array.size, array.dtype, piece)
+
+
+def write_array(group, name: str, array: np.ndarray | Piecewise) -> bytes:
+    """Write an array, asking for each piece in turn; returns an xxHash of it."""
+    source = array if isinstance(array, Piecewise) else in_pieces(array)
+    length, dtype = source.length, source.dtype
     chunk, digest = min(PIECE, max(1, length)), xxh3_128()
     deflated = {"compression": "gzip", "compression_opts": 1} if dtype == BYTES else {}
     # an array without entries has an HDF5 chunk longer than itself, which a fixed shape must not have
@@ -30,18 +55,15 @@ def write_array(group, name: str, length: int, dtype, piece_at: Callable[[int, i
         name, (length,), dtype, chunks=(chunk,), maxshape=None if length else (None,), fletcher32=True, **deflated
     )
     for start in range(0, length, chunk):
-        piece = np.ascontiguousarray(piece_at(start, min(start + chunk, length)), dtype)
+        piece = np.ascontiguousarray(source.piece(start, min(start + chunk, length)), dtype)
         dataset[start : start + len(piece)] = piece
         digest.update(piece)
     return digest.digest()
 
 
-def write_arrays(group: h5py.Group, arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Write 1-D arrays into a group; returns their xxHashes."""
-    return b"".join(
-        write_array(group, name, len(array), array.dtype, lambda start, stop, array=array: array[start:stop])
-        for name, array in arrays.items()
-    )
+def write_arrays(group: h5py.Group, arrays: Mapping[str, np.ndarray | Piecewise]) -> bytes:
+    """Write several into a group; returns their xxHashes."""
+    return b"".join([write_array(group, name, array) for name, array in arrays.items()])
 
 
 def opened_array(group, name: str, dtype=None, length: int | None = None, whole: bool = True) -> h5py.Dataset:
@@ -131,8 +153,8 @@ def write_names(group: h5py.Group, lengths: np.ndarray, text_at: Callable[[int, 
         begins = int(ends[first] - lengths[first])
         return text_at(first, last)[start - begins : stop - begins]
 
-    write_array(group, "names", int(ends[-1]) if len(ends) else 0, BYTES, piece)
-    write_arrays(group, {"name_ends": ends})
+    names = Piecewise(int(ends[-1]) if len(ends) else 0, BYTES, piece)
+    write_arrays(group, {"names": names, "name_ends": ends})
 
 
 def read_text(group: h5py.Group, first: int, last: int) -> tuple[bytes, np.ndarray]:
@@ -172,8 +194,7 @@ def read_labels(file: h5py.File, n_labels: int, sets: bool) -> tuple:
 
 
 def read_factors(file: h5py.File, n_features: int) -> np.ndarray:
-    """Factors (d,) float64 of the features of a store or model, in their order:
-    /features/idf; InputError where they are damaged or missing."""
+    """/features/idf of a store or model: factors (d,) float64; InputError where they are damaged or missing."""
     factors = read_array(group(file, "features"), "idf", NUMBERS, n_features)
     if not (np.isfinite(factors) & (factors > 0.0)).all():
         raise damaged(file, "features/idf", "holds what is no factor")

@@ -2,8 +2,7 @@
 
 A chunk's bytes are one C-Blosc 1 buffer, which HDF5's registered Blosc filter (32001, hdf5plugin) reads too.
 numcodecs releases the GIL while it works, but only with Blosc's own threads switched off, which also write a buffer's
-blocks in the order in which they end.  So they are off during our calls, and only then: the switch is the process's.
-"""
+blocks in the order in which they end.  So they are off during our calls, and only then: the switch is the process's."""
 
 import struct
 import threading
@@ -49,26 +48,25 @@ def one_thread():
                 blosc.use_threads = _theirs
 
 
-def encode(words: np.ndarray, name: str = CODEC) -> tuple[bytes, int]:
-    """(bytes, HDF5's filter mask) of words (m,) uint64: compressed, as a buffer itself says how, or as they are, where
-    the codec of this ``name`` is NONE or saves little."""
-    if name == NONE:
-        return words.tobytes(), STORED
+def encode(words: np.ndarray, name: str = CODEC) -> tuple[bytes, int, int]:
+    """(bytes, HDF5's filter mask, checksum) of words (m,) uint64: compressed, as a buffer itself says how, or as they
+    are, where the codec of this ``name`` is NONE or saves little."""
 
     def compressed(some: np.ndarray, item: int) -> bytes:
         shuffle = blosc.SHUFFLE if item > 1 else blosc.NOSHUFFLE
         return blosc.compress(some.view(f"u{item}"), CODEC.encode(), LEVEL, shuffle)
 
-    with one_thread():
-        sample = words[: max(1, len(words) // SAMPLED)]
-        item = min(SHUFFLED, key=lambda item: len(compressed(sample, item)))
-        raw = compressed(words, item)
-    return (raw, 0) if len(raw) <= WORTHWHILE * words.nbytes else (words.tobytes(), STORED)
+    if name != NONE:
+        with one_thread():
+            sample = words[: max(1, len(words) // SAMPLED)]
+            packed = compressed(words, min(SHUFFLED, key=lambda item: len(compressed(sample, item))))
+        if len(packed) <= WORTHWHILE * words.nbytes:
+            return packed, 0, checksum(packed)
+    return (raw := words.tobytes()), STORED, checksum(raw)
 
 
 def decode(raw, out: np.ndarray) -> None:
-    """Decompress ``raw`` into ``out``, which must hold exactly what was compressed, within ``one_thread``; ValueError
-    where it does not."""
+    """Decompress ``raw``, within ``one_thread``, into ``out``; ValueError where that does not hold it exactly."""
     if len(raw) < HEADER:
         raise ValueError(f"compressed data of {len(raw)} bytes, which are no header")
     n_bytes, _, n_packed = SIZES.unpack_from(raw)

@@ -1,8 +1,7 @@
 """Decoding of a block by one thread or several: chunks from the disk, verified, decoded, checked, to their place.
 
 Chunks are read at their offsets and decoded outside HDF5's lock and the GIL, so that one thread reads while another
-trains.  Everything is verified against its checksum and checked before a kernel may see it.
-"""
+trains.  Everything is verified against its checksum and checked before a kernel may see it."""
 
 from __future__ import annotations
 
@@ -28,12 +27,11 @@ RUNS_WANTED = 4  # for each thread that decodes
 LONGEST_RUN = 8  # chunks
 
 FAULTS = {
-    kernels.VALUE_NOT_FINITE: "a value is not finite",
-    kernels.NORM_NOT_FINITE: "a row's norm is not a number",
+    kernels.VALUE_NOT_FINITE: "a value is not finite", kernels.NORM_NOT_FINITE: "a row's norm is not a number",
     kernels.LENGTHS_DISAGREE: "rows and nonzeros disagree",
     kernels.INDICES_DO_NOT_RISE: "the features of a row do not rise, or are out of range",
     kernels.WORDS_DISAGREE: "rows and their words disagree",
-}
+}  # fmt: skip
 
 
 class Truncated(Exception):
@@ -73,8 +71,7 @@ class ChunkBytes:
         return [Run(self, chunks[start : start + length]) for start in range(0, len(chunks), length)]
 
     def read(self, offset: int, out: memoryview) -> memoryview:
-        """As many bytes from ``offset`` on as ``out`` holds: there, or where memory has them already; raises
-        Truncated."""
+        """As many bytes from ``offset`` on as ``out`` holds, there or where memory has them; raises Truncated."""
         left = out
         while left:
             with named_errors(self.path):
@@ -89,8 +86,7 @@ class ChunkBytes:
         """The next blocks will be of these chunks, one after the other."""
 
     def within(self, budget: int, longest: int) -> ChunkBytes:
-        """The same; budget: of bytes that are read before they are decoded; longest: of a range that is read at
-        once."""
+        """The same; budget: of bytes that wait to be decoded; longest: of a range that is read at once."""
         return self
 
     def reader(self) -> ChunkBytes:
@@ -152,8 +148,7 @@ class Decoder:
             out[:] = raw
         if store.weighted and not (np.isfinite(rows["weight"]) & (rows["weight"] >= 0.0)).all():
             raise self._broken(chunk, "a row's weight is not a number of 0 or more")
-        table = store.coding.source_labels
-        if table is not None:
+        if (table := store.coding.source_labels) is not None:
             codes = rows["label"][~np.isnan(rows["label"])]
             if not ((codes >= 0.0) & (codes < len(table)) & (codes == np.floor(codes))).all():
                 raise self._broken(chunk, "a row's label is not in the table of labels")
@@ -162,12 +157,10 @@ class Decoder:
     def _decode_chunk(self, block: Block, chunk: int, row: int, element: int, end: int) -> tuple[int, int]:
         """Decode a chunk to a row and a word or entry of a block; returns those after it."""
         began, read_before = time.perf_counter(), self.cost.seconds_reading
-        store, packed = self.store, block.packed
+        store, packed, coding = self.store, block.packed, self.store.coding
         rows = self.read_rows(chunk)
         n, n_words = len(rows), int(store.chunks.words[chunk])
-        stop = element + int(store.sizes[chunk])
-        here = slice(row, row + n)
-        coding = store.coding
+        here, stop = slice(row, row + n), element + int(store.sizes[chunk])
         codes = block.y[here] if coding.by_kernel else np.empty(n, np.int16)
         code = kernels.fill_rows(
             np.frombuffer(rows, np.uint8), rows.itemsize, int(store.chunks.first_row[chunk]), coding.table,
@@ -191,8 +184,7 @@ class Decoder:
             block.rows[here] = rows["source"]
         if store.weighted:
             block.weights[here] = rows["weight"]
-        reading = self.cost.seconds_reading - read_before
-        self.cost.seconds_decoding += time.perf_counter() - began - reading
+        self.cost.seconds_decoding += time.perf_counter() - began - (self.cost.seconds_reading - read_before)
         return row + n, stop
 
     def _placed(self, chunk: int, words: np.ndarray, n: int, lengths: np.ndarray | None) -> tuple[Entries, np.ndarray]:
@@ -213,8 +205,7 @@ class Decoder:
         """The words of a chunk, in ``out`` (None: in this decoder's own).
 
         A part is decoded whole: its padding is overwritten by the next one, or, where it would run over what this
-        thread owns, does not get into the block.
-        """
+        thread owns, does not get into the block."""
         size, parts = self.store.part_words, self.store.parts
         if not len(self.words):
             self.words, self.compressed = np.empty(parts.most_words, np.uint64), np.empty(parts.largest_part, np.uint8)

@@ -22,8 +22,7 @@ A description is validated whole when it is written and when it is read, so that
 with a default may be missing.  Whole and Size are whole numbers of 0 or more, a Count is one of 1 or more.
 
 A chunk is a run of rows that begins on a part boundary; the last part is padded with zeros.  A chunk has one part,
-unless it is a single row of more than S words.
-"""
+unless it is a single row of more than S words."""
 
 import json
 import math
@@ -117,27 +116,27 @@ class StoreMeta(Struct, kw_only=True):
     more_left_out: bool = False
 
     def __post_init__(self) -> None:
-        counts = self.labels
+        counts, n = self.labels, self.n_samples
         if counts is not None:
             labels = [label for label, _ in counts]
             kind = {NUMBERS: float, "strings": str, "sets": tuple}[self.label_kind]
-            if not all(type(label) is kind for label in labels):
-                raise ValueError(f"its labels are not {self.label_kind}")
-            if not _rising(labels):
-                raise ValueError("its labels do not rise")
-            if self.label_kind != NUMBERS and len(labels) != self.n_labels:
-                raise ValueError("its labels are not as many as its n_labels")
-            if sum(rows for _, rows in counts) + self.n_unlabelled != self.n_samples:
-                raise ValueError("its labels are not of as many rows as it has")
-        if self.weighted == (self.total_weight is None):
-            raise ValueError("its weighted and its total_weight disagree")
-        if self.label_weights is not None and (counts is None or len(self.label_weights) != len(counts)):
-            raise ValueError("its label_weights are not as many as its labels")
-        if self.n_samples > self.source_rows:
-            raise ValueError("it has more rows than its source")
-        sizes = [*(step.n_samples for step in self.history), self.n_samples]
-        if sizes != sorted(sizes):
-            raise ValueError("its history does not lead to the rows that it has")
+            of_rows = sum(rows for _, rows in counts) + self.n_unlabelled
+            require(all(type(label) is kind for label in labels), f"its labels are not {self.label_kind}")
+            require(_rising(labels), "its labels do not rise")
+            require(self.label_kind == NUMBERS or len(labels) == self.n_labels,
+                    "its labels are not as many as its n_labels")  # fmt: skip
+            require(of_rows == n, "its labels are not of as many rows as it has")
+        require(self.weighted != (self.total_weight is None), "its weighted and its total_weight disagree")
+        require(self.label_weights is None or (counts is not None and len(self.label_weights) == len(counts)),
+                "its label_weights are not as many as its labels")  # fmt: skip
+        require(n <= self.source_rows, "it has more rows than its source")
+        sizes = [*(step.n_samples for step in self.history), n]
+        require(sizes == sorted(sizes), "its history does not lead to the rows that it has")
+
+
+def require(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise ValueError(sentence)
 
 
 def _rising(values: list) -> bool:
@@ -159,8 +158,7 @@ class MethodMeta(Struct):
         return self.settings.get("loss")
 
     def __post_init__(self) -> None:
-        if not isinstance(self.loss, str | None):
-            raise ValueError("its loss is no name")
+        require(isinstance(self.loss, str | None), "its loss is no name")
 
 
 @dataclass(frozen=True)
@@ -194,8 +192,8 @@ class IsotonicMeta(Struct, tag_field="kind", tag="isotonic"):
     probabilities: Numbers
 
     def __post_init__(self) -> None:
-        if len(self.values) != len(self.probabilities) or any(a > b for a, b in pairwise(self.values)):
-            raise ValueError("its values are no rising corners")
+        rising = all(a <= b for a, b in pairwise(self.values))
+        require(rising and len(self.values) == len(self.probabilities), "its values are no rising corners")
 
 
 Calibration = PlattMeta | IsotonicMeta
@@ -240,10 +238,9 @@ class RunMeta(Struct, kw_only=True):
         return self.settings.get("bias") or 0.0
 
     def __post_init__(self) -> None:
-        if len({type(one) for one in self.cost or ()}) > 1:
-            raise ValueError("its cost is neither numbers nor lists of them")
-        if not isinstance(self.constant, int | float) and self.constant != "free":
-            raise ValueError("its bias is neither a number nor free")
+        require(len({type(one) for one in self.cost or ()}) <= 1, "its cost is neither numbers nor lists of them")
+        number = isinstance(self.constant, int | float)
+        require(number or self.constant == "free", "its bias is neither a number nor free")
 
 
 class StreamProgressMeta(Struct):
@@ -302,11 +299,9 @@ class ModelMeta(RunMeta, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # none, where the targets are real numbers
-        if len(self.labels) == 1 or not _rising(self.labels):
-            raise ValueError("its labels are not two or more of one kind that rise, or none")
-        if self.n_vectors not in (1, len(self.labels)):
-            raise ValueError("it has not one vector of weights for each of its labels")
+        k = len(self.labels)  # 0 where the targets are real numbers
+        require(k != 1 and _rising(self.labels), "its labels are not two or more of one kind that rise, or none")
+        require(self.n_vectors in (1, k), "it has not one vector of weights for each of its labels")
 
 
 class CheckpointMeta(RunMeta, kw_only=True):
@@ -320,8 +315,8 @@ class CheckpointMeta(RunMeta, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not all(isinstance(self.progress.get(name), int) for name in ("outer", "visit")):
-            raise ValueError("its progress has no outer iteration")
+        known = all(isinstance(self.progress.get(name), int) for name in ("outer", "visit"))
+        require(known, "its progress has no outer iteration")
 
 
 class StructureCertificateMeta(Struct):

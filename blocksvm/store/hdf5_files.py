@@ -21,23 +21,15 @@ from blocksvm.store.descriptions import Description, as_json, parse
 
 # of each kind of file; no other one is read
 VERSIONS = {"store": 4, "model": 3, "checkpoint": 3, "structure": 2}
-MAKERS = {
-    "store": "blocksvm split",
-    "model": "blocksvm train",
-    "checkpoint": "blocksvm train --checkpoint",
-    "structure": "blocksvm structure train",
-}
-
+MAKERS = {"store": "blocksvm split", "model": "blocksvm train", "checkpoint": "blocksvm train --checkpoint",
+          "structure": "blocksvm structure train"}  # fmt: skip
+NAMES = {kind: kind for kind in VERSIONS} | {"structure": "structured model"}
 # words of HDF5 on a sound file that someone has open -> ours
 HELD_OPEN = {
     "already open for write": "is open for writing in another program, or was when that was killed; close it there, or "
     "make it again where none has it open",
     "locking flag values": "is open in this program by h5py; close it there, or open it with locking=False",
 }
-
-
-def kind_text(kind: str) -> str:
-    return {"structure": "structured model"}.get(kind, kind)
 
 
 def write_text_attribute(file: h5py.File, name: str, text: str) -> None:
@@ -54,15 +46,10 @@ def text_attribute(file: h5py.File, name: str) -> str:
     return text.decode("ascii") if isinstance(text, bytes) else str(text)
 
 
-def version_attribute(file: h5py.File) -> int:
-    version = text_attribute(file, "format_version")
-    if not version.isdecimal():
-        raise ValueError("its format version is no whole number")
-    return int(version)
-
-
 class OpenHdf5(h5py.File):
-    """A file that is read: where closing it fails nothing is lost."""
+    """A file of a known kind that is read: where closing it fails nothing is lost."""
+
+    kind = ""
 
     def close(self) -> None:
         with suppress(OSError, RuntimeError):
@@ -70,31 +57,29 @@ class OpenHdf5(h5py.File):
 
 
 def open_hdf5(path: str | Location, *kinds: str) -> OpenHdf5:
-    """Open an HDF5 file, or an object that is one, which must be of one of ``kinds``; InputError says what it is
-    instead."""
+    """Open an HDF5 file or object, which must be of one of ``kinds``; InputError says what it is instead."""
     path = location(path)
-    wanted = "store, model or checkpoint" if len(kinds) == len(MAKERS) else " or ".join(map(kind_text, kinds))
+    wanted = "store, model or checkpoint" if len(kinds) == len(MAKERS) else " or ".join([NAMES[k] for k in kinds])
     maker = MAKERS[kinds[0]]
-    if not path.exists():
-        raise InputError(f"{path}: no such file; expected a blocksvm {wanted}")
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; expected a blocksvm {wanted}")
+    if not path.exists() or path.is_dir():
+        what = "is a folder" if path.exists() else "no such file"
+        raise InputError(f"{path}: {what}; expected a blocksvm {wanted}")
     if isinstance(path, ObjectUrl):
         from blocksvm.files.remote import ObjectFile
 
-        opened = partial(ObjectFile, path.remote)
+        reading = partial(ObjectFile, path.remote)
     elif os.access(path, os.R_OK):
-        opened = partial(open_input, path)
+        reading = partial(open_input, path)
     else:
         raise InputError(f"{path}: no permission to read it")
-    with opened() as start:
+    with reading() as start:
         first = start.read(12)
         if first == b"solver_type " and "model" in wanted:
             raise InputError(f"{path}: is a model of LIBLINEAR; make one of ours by blocksvm import {path} MODEL.h5")
         if first[:8] != b"\x89HDF\r\n\x1a\n":
             raise InputError(f"{path}: is not a blocksvm {wanted} (not an HDF5 file); make one with {maker}")
     try:
-        file = OpenHdf5(opened(), "r") if isinstance(path, ObjectUrl) else OpenHdf5(path, "r", locking=False)
+        file = OpenHdf5(reading(), "r") if isinstance(path, ObjectUrl) else OpenHdf5(path, "r", locking=False)
     except OSError as error:
         for words, sentence in HELD_OPEN.items():
             if words in str(error):
@@ -104,13 +89,15 @@ def open_hdf5(path: str | Location, *kinds: str) -> OpenHdf5:
         if not isinstance(path, ObjectUrl):
             require_same(path, os.fstat(file.id.get_vfd_handle()))
         try:
-            kind, version = text_attribute(file, "blocksvm"), version_attribute(file)
+            file.kind = kind = text_attribute(file, "blocksvm")
+            version = int(text_attribute(file, "format_version"))
         except DAMAGE as error:
             if system_number(error) is not None:
                 raise damage(path, error) from error
             raise InputError(f"{path}: is not a blocksvm {wanted}, or is damaged; make one with {maker}") from error
         if kind not in kinds:
-            raise InputError(f"{path}: is a {kind_text(kind)}, but a {wanted} is needed here; make one with {maker}")
+            kind = NAMES.get(kind, kind)
+            raise InputError(f"{path}: is a {kind}, but a {wanted} is needed here; make one with {maker}")
         if version != (ours := VERSIONS[kind]):
             age, advice = ("newer", "install a newer blocksvm") if version > ours else ("older", "make it again")
             raise InputError(f"{path}: has format version {version}, {age} than this program's {ours}; {advice}")
@@ -144,8 +131,7 @@ def member(group, name: str, kind: type = h5py.Dataset):
     """A dataset (or group) of a file; ValueError unless it lies in this very file, under a plain name.
 
     Soft and external links, virtual datasets and data in other files are not followed: a file that somebody else has
-    made could lead anywhere.
-    """
+    made could lead anywhere."""
     there = kind_of_member(group, name)
     if there is not kind:
         raise ValueError(f"{name} is missing" if there is None else f"{name} is not a {kind.__name__.lower()}")
@@ -182,10 +168,10 @@ def read_table(group, name: str, dtype, length: int | None = None) -> np.ndarray
 
 
 @contextmanager
-def damage_named(file: h5py.File):
+def damage_named(file: h5py.File) -> Iterator[None]:
     """Turn what h5py raises on damaged or missing parts of a file into one sentence."""
     try:
-        yield file
+        yield
     except InputError:
         raise
     except DAMAGE as error:
@@ -222,6 +208,13 @@ def read_meta(file: h5py.File) -> Any:
         return parse(text, text_attribute(file, "blocksvm"))
     except DAMAGE as error:
         raise damage(file.filename, error) from error
+
+
+@contextmanager
+def opened(path: str | Location, *kinds: str) -> Iterator[tuple[h5py.File, Any]]:
+    """A file as ``open_hdf5`` has it, and its description; while it is open its damage is named."""
+    with open_hdf5(path, *kinds) as file, damage_named(file):
+        yield file, read_meta(file)
 
 
 class NewHdf5(h5py.File):

@@ -79,8 +79,7 @@ class Store(Source):
     """A store opened for reading.  ``close`` it, or use it in a ``with`` statement.
 
     path: of a file, or the URL of an object.  Raises InputError where the file is not a store, is of another version,
-    or is damaged.
-    """
+    or is damaged."""
 
     numbered = False  # a row's number is its position in the store, not what its record says
 
@@ -130,8 +129,7 @@ class Store(Source):
             chunks = self._table("chunks", CHUNK, meta.n_chunks, meta.chunks_checksum)
             parts = self._table("parts", PART, meta.n_parts, meta.parts_checksum)
             self.value_dtype = None if meta.values == "ones" else np.dtype(meta.values)
-            self.part_words = meta.part_words
-            self.row_dtype = WEIGHTED_ROW if meta.weighted else ROW
+            self.part_words, self.row_dtype = meta.part_words, WEIGHTED_ROW if meta.weighted else ROW
             check_tables(chunks, meta)
             self.parts = PartTable(self.file, self.bytes.size, parts, chunks, self.part_words, self.row_dtype)
             require_length(self._group("features"), "ids", meta.n_features)
@@ -140,16 +138,13 @@ class Store(Source):
                 table = read_labels(self.file, meta.n_labels, meta.label_kind == SETS)
                 if meta.labels is not None and table != tuple(label for label, _ in meta.labels):
                     raise ValueError("/labels has other labels than the description")
+            columns = (chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "nnz", "words"))
             super().__init__(
-                name=str(self.path),
-                value_bytes=0 if self.value_dtype is None else self.value_dtype.itemsize,
-                chunks=ChunkTable(*(chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "nnz", "words"))),
-                coding=Coding(labels_of(meta.labels), table),
-                label_counts=meta.labels,
+                name=str(self.path), value_bytes=0 if self.value_dtype is None else self.value_dtype.itemsize,
+                chunks=ChunkTable(*columns), coding=Coding(labels_of(meta.labels), table), label_counts=meta.labels,
                 total_weight=float(meta.n_samples) if meta.total_weight is None else meta.total_weight,
-                shuffled=meta.settings.order == "shuffled",
-                **{name: getattr(meta, name) for name in AS_DESCRIBED},
-            )
+                shuffled=meta.settings.order == "shuffled", **{name: getattr(meta, name) for name in AS_DESCRIBED},
+            )  # fmt: skip
             self.rows_checksum = chunks["rows_checksum"]
             self.checked = np.zeros(len(chunks), bool)  # chunks whose words have been found sound
 
@@ -159,7 +154,7 @@ class Store(Source):
             raise ValueError(f"checksum of /{name} does not match")
         return table
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception) -> None:
@@ -186,8 +181,7 @@ class Store(Source):
         return WORD_BYTES * (self.part_words + self.parts.most_words) + codec.HEADER
 
     def working_bytes(self, memory: int = 0) -> int:
-        buffers = self._decoders_within(memory) * self._decoder_bytes
-        return buffers + LABEL_BYTES * self.meta.n_labels
+        return self._decoders_within(memory) * self._decoder_bytes + LABEL_BYTES * self.meta.n_labels
 
     def decode_by(self, threads: int | None, memory: int) -> None:
         most = self._decoders_within(memory)
@@ -203,10 +197,8 @@ class Store(Source):
         return max(1, min(self._most_bytes(memory), int(self.parts.sizes.sum()) // UNITS_WANTED))
 
     def units(self, n_bytes: int | None) -> np.ndarray | None:
-        if n_bytes is None:
-            return None
         sizes = self.parts.sizes
-        return np.unique((np.cumsum(sizes) - sizes) // n_bytes, return_index=True)[1]
+        return None if n_bytes is None else np.unique((np.cumsum(sizes) - sizes) // n_bytes, return_index=True)[1]
 
     def read_rows(self, chunk: int) -> np.ndarray:
         """The row records of a chunk (ROW dtype, or WEIGHTED_ROW), verified."""
@@ -222,12 +214,11 @@ class Store(Source):
         failed: dict[int, BaseException] = {}
         # each run knows its position in the block beforehand: the block is the same whichever thread decodes it
         rows, positions = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(sizes)).tolist()
-        runs: list[tuple] = []
-        stop = 0
+        runs, stop = list[tuple](), 0
         for run in self.bytes.runs(chunks.tolist(), len(self.decoders)):
             start, stop = stop, stop + len(run.chunks)
-            runs.append((len(runs), (run, rows[start], positions[start], positions[stop])))
-        work = block, iter(runs), failed
+            runs.append((run, rows[start], positions[start], positions[stop]))
+        work = block, iter(list(enumerate(runs))), failed
         self.under_way = work
         others = [self.pool.submit(self._take_part, decoder, *work) for decoder in self.decoders[2:]]
         self._take_part(self.decoders[0], *work)
@@ -326,20 +317,11 @@ def check_ids(store: Store, at_once: int = IDS_AT_ONCE) -> None:
 def check_tables(chunks: np.ndarray, meta: StoreMeta) -> None:
     """ValueError where the table of chunks does not say what the description does."""
     rows, entries, words, parts = (chunks[name].astype(np.int64) for name in ("n_rows", "nnz", "words", "n_parts"))
-    ends, part_ends = np.cumsum(rows), np.cumsum(parts)
-    sound = (
-        len(chunks) > 0
-        and np.array_equal(chunks["first_row"], ends - rows)
-        and ends[-1] == meta.n_samples
-        and (entries >= 0).all()
-        and entries.sum() == meta.n_nonzeros
-        and np.array_equal(chunks["first_part"], part_ends - parts)
-        and part_ends[-1] == meta.n_parts
-        and (words >= rows).all()
-        and np.array_equal(parts, -(-words // meta.part_words))
-        and (rows > 0).all()
-    )
-    if not sound:
+    ends, part_ends = np.cumsum(rows), np.cumsum(parts)  # of one chunk or more
+    whole = ends[-1] == meta.n_samples and entries.sum() == meta.n_nonzeros and part_ends[-1] == meta.n_parts
+    in_range = (rows > 0) & (entries >= 0) & (words >= rows) & (parts == -(-words // meta.part_words))
+    in_order = (chunks["first_row"] == ends - rows) & (chunks["first_part"] == part_ends - parts)
+    if not (whole and in_range.all() and in_order.all()):
         raise ValueError("the table of chunks contradicts the description")
 
 

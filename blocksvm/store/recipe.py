@@ -56,10 +56,8 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
         for setting in RECIPE:
             structs.force_setattr(self, setting.name, setting.checked(getattr(self, setting.name)))
         if UNCHANGED not in (self.idf, self.scale):
-            raise InputError(
-                f"{option('scale', self.scale)}: gives values that are the same with and without {option('idf')}; "
-                "leave one of them out"
-            )
+            same = f"gives values that are the same with and without {option('idf')}"
+            raise InputError(f"{option('scale', self.scale)}: {same}; leave one of them out")
 
     @property
     def sums(self) -> bool:

@@ -17,7 +17,7 @@ from blocksvm.kernels.rows import HEADER, HOT
 from blocksvm.sources.block import WORD_BYTES
 from blocksvm.sources.block_kernels import pack_rows
 from blocksvm.store import codec
-from blocksvm.store.arrays import write_array, write_arrays, write_labels, write_names
+from blocksvm.store.arrays import Piecewise, write_array, write_labels, write_names
 from blocksvm.store.descriptions import CHUNK, PART, ROW, WEIGHTED_ROW, StoreMeta, typed
 
 
@@ -33,28 +33,23 @@ class StoreWriter:
 
     ``append`` adds rows, ``copy`` whole chunks of another store of the same ``part_words``, ``finish`` writes the
     tables.  The file is the same for any pool.  Rows are not checked here; a reader refuses features that do not rise
-    or do not exist, and values, norms and weights that are not finite.
-    """
+    or do not exist, and values, norms and weights that are not finite."""
 
     def __init__(self, file: h5py.File, n_rows: int, chunk_nnz: int, value_dtype, pool: ThreadPoolExecutor, jobs: int,
                  weighted: bool = False, part_words: int | None = None, codec_name: str = codec.CODEC):  # fmt: skip
-        self.file, self.chunk_nnz = file, chunk_nnz
+        self.file, self.chunk_nnz, self.pool, self.most_pending = file, chunk_nnz, pool, 2 * jobs
         self.value_dtype = None if value_dtype is None else np.dtype(value_dtype)
-        self.pool = pool
-        self.most_pending = 2 * jobs
-        self.part_words, self.codec_name = part_words, codec_name
+        self.part_words, self.codec_name, self.weighted = part_words, codec_name, weighted
         self.words: h5py.Dataset | None = None
-        self.weighted = weighted
         self.rows = file.create_dataset("rows", shape=(n_rows,), dtype=WEIGHTED_ROW if weighted else ROW)
         self.row_type = h5py.h5t.py_create(self.rows.dtype)
         self.chunks: list[tuple] = []
         self.checksums: list[int] = []  # of the parts that are written
         self.pending: deque = deque()
-        self.parts_submitted = self.rows_cut = 0
-        self.nnz, self.n_unlabelled = 0, 0
+        self.parts_submitted = self.rows_cut = self.nnz = self.n_unlabelled = 0
         self.max_sq_norm = self.total_weight = 0.0
-        self.label_counts: dict[float, int] | None = {}  # of labels as they are kept, see blocksvm/base/labels.py
-        self.label_weights: dict[float, float] = {}
+        # rows and weight of labels as they are kept, see blocksvm/base/labels.py; None: there are too many
+        self.by_label: dict[float, tuple[int, float]] | None = {}
         self._start_chunk()
 
     def _start_chunk(self) -> None:
@@ -67,18 +62,16 @@ class StoreWriter:
 
         rows (n,): records of ROW, or of WEIGHTED_ROW where the rows have weights.  label: nan for none, or the position
         of a label that is no number among the labels of ``finish``; sq_norm: ||x||^2 of the values as they are stored;
-        source: the row's number in the source, from 0; weight: finite, 0 or more.
-        """
+        source: the row's number in the source, from 0; weight: finite, 0 or more."""
         words, lengths = packed.words, packed.lengths
         ends, stops = (np.cumsum(sizes, dtype=np.int64) for sizes in (packed.sizes, lengths))
         row = word = entry = 0
         while row < len(rows):
             # as many rows as still fit in the open chunk
-            if self.part_words is None:
-                last = int(np.searchsorted(stops, entry + self.chunk_nnz - self.open_nnz, side="right"))
-            else:
-                last = int(np.searchsorted(ends, word + self.part_words - self.n_open_words, side="right"))
-            last = min(last, row + self.chunk_nnz - self.n_open_rows)
+            known, room = stops, entry + self.chunk_nnz - self.open_nnz
+            if self.part_words is not None:
+                known, room = ends, word + self.part_words - self.n_open_words
+            last = min(int(np.searchsorted(known, room, side="right")), row + self.chunk_nnz - self.n_open_rows)
             if last <= row and self.n_open_rows:
                 self._close_chunk()
                 continue
@@ -103,12 +96,12 @@ class StoreWriter:
         np.concatenate(self.open_words, out=padded[: self.n_open_words])
         self._cut(np.concatenate(self.open_rows), self.open_nnz, self.n_open_words, n_parts)
         for part in padded.reshape(n_parts, -1):
-            self._queue(self.pool.submit(encode_part, part, self.codec_name))
+            self._queue(self.pool.submit(codec.encode, part, self.codec_name))
         self._start_chunk()
 
     def copy(self, rows: np.ndarray, nnz: int, n_words: int, parts: list[Callable[[], tuple]]) -> None:
         """Add a chunk of another store of the same ``part_words``: its records, entries and words, and for each part a
-        function that gives its bytes, as ``encode_part`` does."""
+        function that gives its bytes, as ``codec.encode`` does."""
         self._close_chunk()
         self._cut(rows, nnz, n_words, len(parts))
         for part in parts:
@@ -177,11 +170,11 @@ class StoreWriter:
         self.file.create_dataset("parts", data=parts)
         features = self.file.create_group("features")
         content = [chunks.tobytes(), parts["checksum"].tobytes()]
-        content.append(write_array(features, "ids", n_features, np.int64, feature_ids))
+        content.append(write_array(features, "ids", Piecewise(n_features, np.int64, feature_ids)))
         if names is not None:
             write_names(features, *names)
         if factors is not None:
-            write_arrays(features, {"idf": factors})
+            write_array(features, "idf", factors)
         if labels is not None:
             content.append(write_labels(self.file, labels))
         counted = {
@@ -201,28 +194,25 @@ class StoreWriter:
         self.n_unlabelled += int(np.isnan(rows["label"]).sum())
         if self.weighted:
             self.total_weight += float(rows["weight"].sum())
-        if self.label_counts is None:
+        if self.by_label is None:
             return
         known, position = np.unique(rows["label"], return_inverse=True)
         weights = np.bincount(position, rows["weight"]) if self.weighted else np.zeros(len(known))
-        counts = zip(known.tolist(), np.bincount(position).tolist(), weights.tolist(), strict=True)
-        for label, count, weight in counts:
+        for label, count, weight in zip(known.tolist(), np.bincount(position).tolist(), weights.tolist(), strict=True):
             if not math.isnan(label):
-                self.label_counts[label] = self.label_counts.get(label, 0) + count
-                self.label_weights[label] = self.label_weights.get(label, 0.0) + weight
-        if len(self.label_counts) > MOST_SETS:
-            self.label_counts = None
+                before, total = self.by_label.get(label, (0, 0.0))
+                self.by_label[label] = before + count, total + weight
+        if len(self.by_label) > MOST_SETS:
+            self.by_label = None
 
     def _counted(self, table: tuple | None, named: bool) -> dict:
         """What a description has of these counts.  table: the labels, rising, where they are not numbers."""
         kind = NUMBERS if table is None else kind_of(table[0]) if table else STRINGS
-        counts = self.label_counts
-        if counts is not None and len(counts) > MOST_LABELS and kind != SETS:
-            counts = None  # too many
-        labels = None if counts is None else sorted(counts.items())
-        weights = None if labels is None else [self.label_weights[label] for label, _ in labels]
-        if labels is not None and table is not None:
-            labels = [(table[int(position)], count) for position, count in labels]
+        labels = weights = None
+        if self.by_label is not None and (len(self.by_label) <= MOST_LABELS or kind == SETS):
+            counts = sorted(self.by_label.items())
+            labels = [(label if table is None else table[int(label)], rows) for label, (rows, _) in counts]
+            weights = [weight for _, (_, weight) in counts]
         return {
             "n_nonzeros": self.nnz, "max_norm": math.sqrt(self.max_sq_norm), "labels": labels, "label_kind": kind,
             "n_labels": len(table or ()), "n_unlabelled": self.n_unlabelled, "weighted": self.weighted,
@@ -232,8 +222,7 @@ class StoreWriter:
 
 
 class PackedRows(NamedTuple):
-    """Rows as a store has them: words (m,) uint64, one row's after the other's; sizes (n,) uint32 and lengths (n,)
-    int64: the words and entries of each."""
+    """Rows one after the other: words (m,) uint64; sizes (n,) uint32 and lengths (n,) int64: words, entries of each."""
 
     words: np.ndarray
     sizes: np.ndarray
@@ -256,9 +245,3 @@ def packed(lengths: np.ndarray, indices: np.ndarray, values: np.ndarray | None, 
     of_one_type = lengths.astype(np.int64, copy=False)  # the kernel is compiled once
     n = pack_rows(of_one_type, indices, hot, values, bits, *kinds, numbers, sizes)
     return PackedRows(words[:n], sizes, lengths)
-
-
-def encode_part(words: np.ndarray, codec_name: str) -> tuple[bytes, int, int]:
-    """(bytes, HDF5's filter mask, checksum) of the words of a part."""
-    raw, mask = codec.encode(words, codec_name)
-    return raw, mask, codec.checksum(raw)

@@ -7,15 +7,17 @@ from contextlib import ExitStack
 import numpy as np
 
 from blocksvm.base.errors import InputError
+from blocksvm.base.labels import Labels
 from blocksvm.base.settings import plain
 from blocksvm.files.output import JsonLines, written_text
 from blocksvm.files.paths import Location
 from blocksvm.formats.choices import OF_INPUTS
-from blocksvm.model.decision_values import Predictions
+from blocksvm.model.decision_values import prediction_lines
 from blocksvm.model.events import versions
-from blocksvm.model.model_file import FLOAT64, Piecewise, save_model, whole
+from blocksvm.model.model_file import FLOAT64, save_model
 from blocksvm.model.solver_state import namespace
 from blocksvm.online.solver import no_epochs
+from blocksvm.store.arrays import Piecewise
 from blocksvm.store.descriptions import ModelMeta, typed
 from blocksvm.streaming.stream_pass import OF_PASSES, StreamPass, StreamReport
 
@@ -49,7 +51,6 @@ def save_stream(path: Location, stream: StreamPass, overwrite: bool = True) -> N
     learner, n = stream.leading, stream.features.n_features
     runner, state_now = learner.runner, learner.state
     scalars = state_now.scalars.reshape(runner.n_learners, -1)
-    ids = stream.features.ids()
 
     def weights(start: int, stop: int) -> np.ndarray:
         out = np.empty(stop - start)
@@ -65,31 +66,30 @@ def save_stream(path: Location, stream: StreamPass, overwrite: bool = True) -> N
         first = start // runner.width
         return learner.numbers(first, -(-stop // runner.width), n)[start - first * runner.width :][: stop - start]
 
-    state = {
+    state: dict[str, np.ndarray | Piecewise] = {
         "features": Piecewise(runner.n_vectors * (n + 1) * runner.width, FLOAT64, columns),
-        "scalars": whole(state_now.scalars),
-        "tally": whole(state_now.tally),
-        "epochs": whole(no_epochs()),
+        "scalars": state_now.scalars,
+        "tally": state_now.tally,
+        "epochs": no_epochs(),
     }
     w = Piecewise(runner.n_vectors * (n + 1), FLOAT64, weights)
     factors = None if stream.factors is None else stream.factors.by_feature
     spaces = {namespace(learner.name, True): state}
-    save_model(path, lambda start, stop: ids[start:stop], w, spaces, describe(stream), overwrite, factors=factors)
+    save_model(path, stream.features.ids(), w, spaces, describe(stream), overwrite, factors=factors)
 
 
 class StreamOutputs:
     """The outputs of a stream by kind ('predictions', 'questions', 'model', 'log'), each None where it is not written,
     open until ``stack`` closes; after an error only the models that were saved and the trace have their names.
 
-    warn(sentence) is called where the trace cannot be written; n_questions: lines in ``questions`` so far.
+    warn(sentence) is called where the trace cannot be written; n_predictions, n_questions: lines that were written.
     """
 
     def __init__(self, paths: Mapping[str, Location], overwrite: bool, warn: Callable[[str], None], stack: ExitStack):
         self.paths, self.overwrite, self.warn, self.stack = paths, overwrite, warn, stack
-        self.predictions: Predictions | None = None
         self.questions = self._text("questions")
         self.log: JsonLines | None = None
-        self.n_questions = 0
+        self.n_predictions = self.n_questions = 0
         self.replaces = overwrite
 
     def _text(self, kind: str):
@@ -98,7 +98,14 @@ class StreamOutputs:
     def write_predictions(self, write: Callable[[str], None], scores: bool) -> None:
         """Write predictions to their file, or by ``write(text)`` where they have none; scores: as decision values."""
         file = self._text("predictions")
-        self.predictions = Predictions(write if file is None else file.write, scores)
+        self.write, self.scores, self.sets = write if file is None else file.write, scores, False
+
+    def predicted(self, values: np.ndarray, labels: Labels | None) -> None:
+        """Write the predictions of consecutive rows by decision values (m,) or (m, k); labels: None where they are
+        numbers."""
+        for text in prediction_lines(() if self.scores or labels is None else labels.values, values, sets=self.sets):
+            self.write(text)
+        self.n_predictions += len(values)
 
     def ask(self, location: str) -> None:
         """Write the location of a row whose label the learner asks for."""
@@ -112,8 +119,7 @@ class StreamOutputs:
 
     def begin(self, stream: StreamPass) -> None:
         """Open the trace, now that the stream's settings have been accepted, and write its first event."""
-        if self.predictions is not None:
-            self.predictions.sets = stream.leading.runner.sets and not stream.leading.runner.ranks
+        self.sets = stream.leading.runner.sets and not stream.leading.runner.ranks
         if "log" in self.paths:
             self.log = JsonLines(self.paths["log"], self.warn, self.overwrite)
             self.stack.callback(self.log.close)

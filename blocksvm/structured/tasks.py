@@ -19,7 +19,7 @@ from blocksvm.files.paths import Location
 from blocksvm.model.events import versions
 from blocksvm.store.arrays import read_array, write_arrays
 from blocksvm.store.descriptions import StructureMeta, typed
-from blocksvm.store.hdf5_files import create_hdf5, damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.store.hdf5_files import create_hdf5, opened, write_meta
 from blocksvm.structured import TASKS, get_learner, get_task
 from blocksvm.structured.learners import Report, order_of
 from blocksvm.structured.settings import OF_TASKS, RUN
@@ -220,8 +220,7 @@ def save_structured(path: Location, model: StructuredModel, overwrite: bool) -> 
 
 def load_structured(path: str | Location) -> StructuredModel:
     """Open a model made by ``blocksvm structure``; InputError where it is not one or is damaged."""
-    with open_hdf5(path, "structure") as file, damage_named(file):
-        meta = read_meta(file)
+    with opened(path, "structure") as (file, meta):
         ids = read_array(file, "ids", INT64, meta.n_features)
         words = read_array(file, "words", INT64, meta.n_words)
         pair_ids = read_array(file, "pair_ids", INT64, meta.n_pairs) if meta.n_pairs else NONE

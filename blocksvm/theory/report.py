@@ -7,7 +7,7 @@ from typing import IO, NamedTuple, Unpack
 
 import numpy as np
 
-from blocksvm.api.setting_keywords import WithCost
+from blocksvm.api import WithCost
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS, refuse_weights
 from blocksvm.base.memory import Budget

@@ -4,6 +4,7 @@ of a finished run."""
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,12 @@ import numpy as np
 from blocksvm.base.errors import InputError
 from blocksvm.files.paths import Location
 from blocksvm.model.events import versions
-from blocksvm.model.model_file import Piecewise, describe_model, factors_of_source, names_of, save_model, whole
+from blocksvm.model.model_file import INT64, describe_model, factors_of_source, save_model, store_names
 from blocksvm.model.solver_state import describe_checkpoint, open_state, save_checkpoint
 from blocksvm.model.sparse_weights import Kept, kept_of
 from blocksvm.problems.certificate import Certificate
 from blocksvm.solvers.solver import State
+from blocksvm.store.arrays import Piecewise
 from blocksvm.store.descriptions import CheckpointMeta, ModelMeta, SparseMeta, typed
 from blocksvm.store.recipe import recipe_of
 from blocksvm.training.plan import Plan
@@ -117,16 +119,16 @@ def save_result(path: Location, plan: Plan, state: State, result: Result,
     """Write the model file, with dual variables, or a learner's whole state, from which a later run can start.
     feature_ids(start, stop): where the source may be closed; calibration: how decision values become probabilities;
     drop_below: the weights are kept one by one, without those that are smaller and without a state."""
-    weights: Piecewise | Kept = whole(result.w)
-    kept = {plan.namespace: {a.name: whole(state[a.name]) for a in plan.solver.state_arrays if a.in_model}}
-    ids = feature_ids or (lambda start, stop: plan.initial_models.feature_ids(plan.source, start, stop))
+    weights: np.ndarray | Kept = result.w
+    kept = {plan.namespace: {a.name: state[a.name] for a in plan.solver.state_arrays if a.in_model}}
+    ids = Piecewise(plan.n_features, INT64, feature_ids or partial(plan.initial_models.feature_ids, plan.source))
     description = describe_result(plan, state, result, calibration)
     if drop_below is not None:
         weights, kept = kept_of(result.w.reshape(plan.solver.n_vectors, -1), drop_below), {}
         description.sparse = SparseMeta(int(weights.ends[-1]), weights.n_dropped, drop_below)
     factors = None if plan.solver.n_features else factors_of_source(plan.source, plan.n_features)
     named = plan.source.named and not plan.solver.n_features
-    with names_of((getattr(plan.source, "path", ""), plan.source.fingerprint) if named else None) as names:
+    with store_names((getattr(plan.source, "path", ""), plan.source.fingerprint) if named else None) as names:
         save_model(path, ids, weights, kept, description, overwrite, result.support, names, factors)
 
 

@@ -11,8 +11,8 @@ from scipy.special import expit
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.threads import Threads
-from blocksvm.model.decision_values import ISOTONIC, PLATT
 from blocksvm.model.measures import bins_of
+from blocksvm.model.probabilities import ISOTONIC, PLATT
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan

@@ -12,7 +12,7 @@ from typing import Unpack
 
 import numpy as np
 
-from blocksvm.api.setting_keywords import SettingKeywords
+from blocksvm.api import SettingKeywords
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import label_text
 from blocksvm.base.settings import n_threads, plain

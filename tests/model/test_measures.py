@@ -14,9 +14,9 @@ from support.training_cases import make_store, random_rows
 
 from blocksvm import InputError, Matrix, fit, load_model, open_store
 from blocksvm.kernels.rows import Entries
-from blocksvm.model.decision_values import each, logistic, one_of_several
 from blocksvm.model.explanations import MOST, largest_contributions
 from blocksvm.model.measures import ClassMeasures, Probabilities, RealMeasures, SetMeasures, merge
+from blocksvm.model.probabilities import each, logistic, one_of_several
 from blocksvm.model.scoring import Scores, StoreScorer
 
 

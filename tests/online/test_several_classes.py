@@ -18,7 +18,7 @@ from support.training_cases import assert_resumed, logged, make_store, svmlight,
 
 from blocksvm import Matrix, fit, open_store
 from blocksvm.base.labels import Labels
-from blocksvm.model.decision_values import Predictions, misordered
+from blocksvm.model.decision_values import misordered, prediction_lines
 from blocksvm.model.measures import SetMeasures
 from blocksvm.model.model_file import describe_model, load_model
 from blocksvm.model.scoring import Scores
@@ -306,10 +306,8 @@ def test_many_sets_in_a_piece(tmp_path):
 
 def test_predicted_sets_as_text(store):
     stream, _ = learned(store.with_suffix(".svm"), "pa1", targets="sets", labels=LABELS, format="multilabel")
-    predicted = []
-    lines = Predictions(predicted.append, False, sets=True)
-    lines.add(np.array([[1.0, -1.0, 2.0, 0.0], [-1.0] * 4]), stream.targets.known_classes())
-    assert "".join(predicted) == "0,20\n\n"
+    values, labels = np.array([[1.0, -1.0, 2.0, 0.0], [-1.0] * 4]), stream.targets.known_classes().values
+    assert "".join(prediction_lines(labels, values, sets=True)) == "0,20\n\n"
 
 
 eighths = st.lists(st.integers(-20, 20).map(lambda n: n / 8.0), min_size=5, max_size=5)

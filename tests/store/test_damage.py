@@ -106,7 +106,7 @@ def rewritten(file, name: str, change) -> None:
     change(array)
     group, last = file[name].parent, name.rsplit("/", 1)[-1]
     del group[last]
-    write_array(group, last, len(array), array.dtype, lambda start, stop: array[start:stop])
+    write_array(group, last, array)
 
 
 @pytest.fixture(scope="module")

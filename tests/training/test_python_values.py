@@ -17,8 +17,8 @@ from support.training_cases import stop_after, svmlight, train
 
 import blocksvm
 from blocksvm import InputError, Matrix
+from blocksvm.api import FitKeywords
 from blocksvm.api.fit import OF_ROWS
-from blocksvm.api.setting_keywords import FitKeywords
 from blocksvm.api.streams import HIDDEN
 from blocksvm.base.errors import Bytes, option, use_option_names
 from blocksvm.cli.commands import module_of
