@@ -45,10 +45,10 @@ class Leader:
         P(w) = 1/2 ||w||^2 + eta sum_i max(0, 1 - y_i <w, x_i>)^power        over the rows so far
         D(a) = sum_i a_i - 1/2 ||w(a)||^2 - 1/2 D sum_i a_i^2,  w(a) = sum_i a_i y_i x_i,  0 <= a_i <= U
 
-    (hinge: U = eta, D = 0; squared hinge: U = inf, D = 1 / (2 eta)) by an active-set method: with the dual variables at a
-    bound fixed, the others solve a linear system.  A step towards its solution ends where one of them meets a bound; if
-    none does, the most violated bound is released (Nocedal, Wright, Numerical Optimization, 2006, sec. 16.5).  A new row
-    changes few of the bounds, so a round that starts from the last solution takes a few steps.
+    (hinge: U = eta, D = 0; squared hinge: U = inf, D = 1 / (2 eta)) by an active-set method: with the dual variables at
+    a bound fixed, the others solve a linear system.  A step towards its solution ends where one of them meets a bound;
+    if none does, the most violated bound is released (Nocedal, Wright, Numerical Optimization, 2006, sec. 16.5).  A new
+    row changes few of the bounds, so a round that starts from the last solution takes a few steps.
 
     power: 1 for hinge, 2 for squared hinge; alpha (n,): dual variables; seen (n,) bool: the rows so far.  gap: of the
     last solution, relative to its primal.

@@ -36,8 +36,8 @@ from blocksvm.sources.block import Block, joined, rows_of
 from blocksvm.sources.source import Source
 
 SHARED = KERNEL_SETTINGS + (
-    Setting("budget", "most support vectors, on which further rows are projected (default: as many as the memory holds)",
-            kind=int, least=1, metavar="N"),
+    Setting("budget", "most support vectors, on which further rows are projected (default: as many as the memory "
+            "holds)", kind=int, least=1, metavar="N"),
     PROBLEM_SETTINGS["class_weight"],
 )  # fmt: skip
 OF_MEMORY = 0.5  # share of the support vectors in the memory left for them and the blocks
@@ -106,8 +106,8 @@ def extend_factor(factor, n, solved, sq_distance):
 @kernel
 def learn_by_support(
     indptr, indices, values, sq_norms, rows, y, weights, order, ends, sv_indices, sv_values, norms, coefficients,
-    sv_rows, first, owner, held, sizes, positions, factor, kind, gamma, coef0, degree, constant, on_mistakes, most, slack,
-    budget, most_loose, dense, products, solved, tally,
+    sv_rows, first, owner, held, sizes, positions, factor, kind, gamma, coef0, degree, constant, on_mistakes, most,
+    slack, budget, most_loose, dense, products, solved, tally,
 ):  # fmt: skip
     """Predict each row of ``order``, then learn from it.  Returns how many rows were, fewer than all if the arrays of
     the support vectors are full, or those in no columns have more than ``most_loose`` entries.
@@ -121,9 +121,9 @@ def learn_by_support(
 
     Support vector p < sizes[HELD] is row sv_rows[p] of the source; its entries are ends[p] .. ends[p + 1] - 1 of
     (sv_indices, sv_values), its squared norm norms[p].  The first sizes[IN_COLUMNS] are in columns
-    (first, owner, held), too, see kernels/kernel_machine_loops.py.  positions (n_samples,) int32: 1 + p of each row of the
-    source, 0 for no support vector.  factor (budget, budget): the Cholesky factor of the kernel matrix of the support
-    vectors, if rows are projected on their span, else (0, 0).  dense (d,) zeros; products, solved: scratch.
+    (first, owner, held), too, see kernels/kernel_machine_loops.py.  positions (n_samples,) int32: 1 + p of each row of
+    the source, 0 for no support vector.  factor (budget, budget): the Cholesky factor of the kernel matrix of the
+    support vectors, if rows are projected on their span, else (0, 0).  dense (d,) zeros; products, solved: scratch.
     """
     for r in range(order.shape[0]):
         i = order[r]
@@ -273,7 +273,7 @@ class SupportVectors:
         )
 
     def restore(self, by_row: np.ndarray, blocks: Callable[[], Iterable[Block]], function: tuple, constant: float):
-        """Restore the support vectors from ``positions`` and a checkpoint's coefficients, in one reading of all rows."""
+        """Restore the support vectors from ``positions`` and a checkpoint's coefficients, in one reading of rows."""
         held = joined([rows_of(one, np.flatnonzero(self.positions[one.rows] > 0)) for one in blocks()])
         n = held.n_samples
         if n > len(self.norms) or held.n_nonzeros > len(self.values):
@@ -294,8 +294,8 @@ class SupportVectors:
 class KernelOnlineSolver(RowSolver):
     """The ``Solver`` of a learner of features, with a kernel.
 
-    State: for each row of the source, positions (0: no support vector, else 1 + its position by age) and coefficients.  The
-    rows of the support vectors are in ``vectors``, not in the state."""
+    State: for each row of the source, positions (0: no support vector, else 1 + its position by age) and coefficients.
+    The rows of the support vectors are in ``vectors``, not in the state."""
 
     bias = 1.0
     state_arrays = (

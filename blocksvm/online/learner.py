@@ -147,8 +147,8 @@ class Learner:
 
     complete(settings, known): the settings with those that follow from others and from the data; raises InputError for
     what no single setting's range excludes, and for a loss without a function that the rule uses.  targets: by the kind
-    of other labels than classes, what makes the learner for them of this one; by default ``following_numbers``, where it
-    has the setting loss.  variants: the learner of each value of the setting that has these choices.  takes: of
+    of other labels than classes, what makes the learner for them of this one; by default ``following_numbers``, where
+    it has the setting loss.  variants: the learner of each value of the setting that has these choices.  takes: of
     ``EVERYTHING``.  acts_up_to: the margin up to which rows change anything.  describe(settings, scalars by name):
     entries of a model's description.
 

@@ -77,7 +77,7 @@ NO_SETS = SetTable(np.empty(0, np.int64), np.empty(0, np.int32))
 
 @inlined
 def fetch_ahead(rows, order, r, memory, on_lines):
-    """Prefetch later rows and the columns of their features; on_lines: no feature's columns straddle two cache lines."""
+    """Prefetch later rows and the columns of their features; on_lines: no feature's columns lie in two cache lines."""
     indptr, indices, values, _, _ = rows
     columns, width = memory.columns, memory.width
     if r + ROW_AHEAD < order.shape[0]:
@@ -416,8 +416,8 @@ def loops_of(rule: Rule) -> Loops:
 
 
 def numpy_loops(learner: Learner, settings: dict, average: bool) -> Loops:
-    """The loops of a learner with these settings that is a function of numpy arrays (``Learner.update_numpy``), in plain
-    Python."""
+    """The loops, in plain Python, of a learner with these settings whose update is a function of numpy arrays
+    (``Learner.update_numpy``)."""
     rule, state = learner.rule, SimpleNamespace(settings=settings)
     names = list(enumerate(rule.columns._fields))[1 : len(rule.columns) - rule.columns.n_averaging]
     scalars = list(enumerate(rule.scalars._fields))

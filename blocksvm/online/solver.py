@@ -21,8 +21,8 @@ from blocksvm.solvers.solver import Capabilities, Method, PassResult, Solver, St
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
-# entries of state["epochs"], which model files have four of: rows with a margin not above 0 before this epoch, and in the
-# last one, -1 before there was one
+# entries of state["epochs"], of which model files have four: rows with a margin not above 0 before this epoch, and in
+# the last one, -1 before there was one
 BEFORE, LAST = range(2)
 EPOCHS_LENGTH = 4
 
@@ -179,8 +179,8 @@ class OnlineSolver(RowSolver):
             return f"the last epoch made no mistake: {separated}, {which}"
         queried = f", {tally[loops.CORRECTED]:,.0f} of them on labels asked for" if math.isfinite(runner.query) else ""
         return (
-            f"every epoch made mistakes, {tally[loops.NOT_POSITIVE]:,.0f} in all{queried}: this does not show whether the "
-            "rows are separable"
+            f"every epoch made mistakes, {tally[loops.NOT_POSITIVE]:,.0f} in all{queried}: this does not show whether "
+            "the rows are separable"
         )
 
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:

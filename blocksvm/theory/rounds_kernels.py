@@ -94,8 +94,8 @@ def touch(j, seen, touched, n):
 
 
 def read_all(indptr, indices, values, y, order, first, memory, u, weights, w, touched, seen, count, low, high, out):
-    """u, weights (d,); w, low, high (d,): the weights and their range; touched (d,) int32 with count[0] features that have
-    occurred, seen (d,) uint8; out (OF_ROUND, T)."""
+    """u, weights (d,); w, low, high (d,): the weights and their range; touched (d,) int32 with count[0] features that
+    have occurred, seen (d,) uint8; out (OF_ROUND, T)."""
     n = count[0]
     for r in range(order.shape[0]):
         i, t = order[r], first + r

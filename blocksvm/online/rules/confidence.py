@@ -8,7 +8,8 @@ CW-stdev  (Crammer, Dredze, Pereira, NIPS 2008) s = m / sqrt(v) < phi: a = alpha
           (1 + phi^2) a^2 + (2 + phi^2) s a + s^2 - phi^2 = 0;  Sigma_j *= 1 - (a phi / (q + a phi)) Sigma_j x_j^2 / v
           with q = 2 / (a phi + sqrt(a^2 phi^2 + 4))
 SCW-I, II (Wang, Zhao, Hoi, ICML 2012) the same, alpha cut off at C, or softened by v + 1 / (2C) in the equation
-AROW      (Crammer, Kulesza, Dredze, NIPS 2009) m < 1: alpha = (1 - m) / (v + r);  Sigma_j *= 1 - Sigma_j x_j^2 / (v + r)
+AROW      (Crammer, Kulesza, Dredze, NIPS 2009) m < 1: alpha = (1 - m) / (v + r);
+          Sigma_j *= 1 - Sigma_j x_j^2 / (v + r)
 
 A row of importance h has h C in place of C, and r / h in place of r.
 """

@@ -135,8 +135,8 @@ def pegasos_update(row, y, z, importance, memory):
 
 @inlined
 def group_update(row, y, z, importance, memory):
-    """As ``ogd_update``, then w *= max(0, 1 - eta_t group / ||w||).  Where w becomes 0, it is cleared: the features of the
-    row alone if it was 0 before the step, else all."""
+    """As ``ogd_update``, then w *= max(0, 1 - eta_t group / ||w||).  Where w becomes 0, it is cleared: the features of
+    the row alone if it was 0 before the step, else all."""
     scalars, parameters = memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
     eta = eta_at(scalars[SCALAR.rounds], parameters)
