@@ -44,15 +44,13 @@ class FrankWolfe(Machine):
     """rows, lower (n_examples,): w_i and l_i; moves (n_examples,): steps that changed them."""
 
     def __init__(self, structure: Structure, settings: dict, run: dict, budget: Budget):
-        self.structure, self.budget = structure, budget
-        self.C, self.tol = settings["C"], settings["tol"]
+        self.structure, self.budget, self.C, self.tol = structure, budget, settings["C"], settings["tol"]
         n = structure.n_examples
         budget.reserve("weights", 8 * structure.n_weights)
         budget.reserve("their mean", 8 * structure.n_weights)
         budget.reserve("bounds of the examples", 48 * n)
-        self.w = np.zeros(structure.n_weights)
+        self.w, self.steps = np.zeros(structure.n_weights), 0
         self.late = np.zeros(structure.n_weights)  # sum over steps t of t (t - 1) / 2 times the change of w
-        self.steps = 0
         self.rows, self.lower, self.moves = [NOTHING] * n, np.zeros(n), np.zeros(n)
         try:
             self.additions, self.sums, self.losses = np.array([structure.most(i) for i in range(n)], float).T
@@ -63,7 +61,6 @@ class FrankWolfe(Machine):
             ) from None
         self.row_bytes, self.left = 0, budget.left
         self._grow(n * ROW_OVERHEAD)
-        self.certified: dict | None = None
 
     def _grow(self, n_bytes: int) -> None:
         """Count bytes of the rows; InputError, with the whole need, where they do not fit."""
@@ -156,9 +153,6 @@ class FrankWolfe(Machine):
         mean = self._against(last["dual"], self.late)
         self.certified, model = (mean, self.late) if mean["primal"] < last["primal"] else (last, self.w)
         return finite(model)
-
-    def certificate(self):
-        return self.certified
 
 
 FRANK_WOLFE = StructuredLearner(

@@ -24,7 +24,6 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.conversion.feature_ids import IdIndex
-from blocksvm.store.descriptions import StructureMeta
 from blocksvm.structured.sequences import Paths, pairs_of, shares
 from blocksvm.structured.settings import FEATURES
 from blocksvm.structured.tasks import Examples, Learned, StructuredModel, StructuredTask
@@ -85,7 +84,7 @@ class Lattices(Paths):
         return slice(self.span_bounds[i], self.span_bounds[i + 1])
 
     def nodes(self, i: int) -> Nodes:
-        last = self._last
+        last = self._last  # once: threads share it
         if last is not None and last[0] == i:
             return last[1]
         own = self._spans(i)
@@ -192,17 +191,13 @@ class Dictionary(NamedTuple):
     @classmethod
     def in_model(cls, model: StructuredModel) -> Dictionary:
         """InputError unless a model's file has a set of kinds that there are for each word."""
-        n_kinds, kind_sets = n_kinds_of(model.meta), model.meta.kind_sets
+        kind_sets = model.meta.kind_sets
+        n_kinds = len(model.meta.labels) or len(kind_sets)
         good = all(kinds and max(kinds) < n_kinds for kinds in kind_sets)
         ids, sets = np.array_split(model.words, 2)
         if not good or not kind_sets or len(ids) != len(sets) or not ((sets >= 0) & (sets < len(kind_sets))).all():
             raise InputError(f"{model.path}: is damaged (its words have kinds that there are not); make it again")
         return cls(ids, sets, kind_sets)
-
-
-def n_kinds_of(meta: StructureMeta) -> int:
-    """How many kinds of nodes there are: the tags, or else a set for each."""
-    return len(meta.labels) or len(meta.kind_sets)
 
 
 def spans_of(text: LineText, dictionary: np.ndarray, longest: int, with_gold: bool) -> tuple[Spans, np.ndarray]:
@@ -285,11 +280,11 @@ class Segmenting(StructuredTask):
         else:  # only the words' features: those of all spans, each with a weight a tag, would be many times as many
             _, ids = templates.collected(spans.chosen(gold), settings["min_count"], memory)
             table = templates.known(spans, ids)
-        about = {"labels": list(text.names), "template": templates.text, "n_columns": 1,
-                 "kind_sets": dictionary.kind_sets}  # fmt: skip
         structure = self._structure(table, spans, numbers, dictionary, ids, templates, text.names)
         kinds = np.append(dictionary.sets, 0)[numbers[gold]] if text.tags is None else text.tags
         structure.gold_kinds[gold] = kinds
+        about = {"labels": list(text.names), "template": templates.text, "n_columns": 1}
+        about["kind_sets"] = dictionary.kind_sets
         words, pairs = np.append(dictionary.ids, dictionary.sets), np.concatenate([ids[0][:0], *ids[1:]])
         return Learned(structure, about, ids[0], words, pairs)
 
@@ -316,7 +311,7 @@ class Segmenting(StructuredTask):
         )  # fmt: skip
 
     def layout(self, meta):
-        pairs = pairs_of(n_kinds_of(meta))
+        pairs = pairs_of(len(meta.labels) or len(meta.kind_sets))  # kinds are the tags, or else a set for each
         return len(meta.labels) or 1, pairs, pairs
 
     def figures(self, examples: Words, outputs):
@@ -333,11 +328,9 @@ class Segmenting(StructuredTask):
             number = {tag: k for k, tag in enumerate(text.names)}
             right = same & (np.array([number.get(tag, -2) for tag in examples.known])[kinds] == gold_tag[starts])
         own, of_words = (shares(int(hits.sum()), len(starts), len(gold_starts)) for hits in (right, same))
-        line = np.searchsorted(lines.bounds, gold_starts, side="right") - 1
-        found = np.bincount(line, minlength=len(outputs)) == np.bincount(
-            np.searchsorted(lines.bounds, starts[right], side="right") - 1, minlength=len(outputs)
-        )
-        figures = {"lines": len(outputs), "words": len(gold_starts), **own, "whole lines": float(found.mean())}
+        there, found = (np.histogram(of_line, lines.bounds)[0] for of_line in (gold_starts, starts[right]))
+        whole = float((there == found).mean())
+        figures = {"lines": len(outputs), "words": len(gold_starts), **own, "whole lines": whole}
         return figures if text.tags is None else figures | {"F1 of words": of_words["F1"]}
 
 

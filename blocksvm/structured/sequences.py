@@ -22,7 +22,12 @@ from blocksvm.structured.text.templates import WITH_TAGS, WITHOUT_TAGS, Template
 
 
 class Paths(Structure):
-    """A subclass gives the lattice of each example, the costs of its nodes as wrong answers, and their features.
+    """Paths through a lattice, of whose nodes a subclass tells by four methods:
+
+    lattice(i) -> (kinds, starts, ending) as ``best_paths`` takes them; rows(i) -> (the first row of the table of the
+    example, how many it has, which of them each node stands on (n_nodes,)); node_costs(i) -> (n_nodes,) float64 whose
+    sum along a path is its loss, less what all paths have in common; along(i, output) -> (rows of the table, kinds),
+    int32, of the nodes of an output.
 
     table (n_rows, n_columns) int32: the features of the rows that nodes stand on, -1: none, those of pairs of kinds
     from the column ``plain`` on; n_features, n_pairs: how many there are of the two; width, n_kinds: see above.
@@ -38,24 +43,7 @@ class Paths(Structure):
     def n_weights(self) -> int:
         return self.offsets[1] + pairs_of(self.n_kinds)
 
-    def lattice(self, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(kinds, starts, ending) of the nodes, as ``best_paths`` takes them."""
-        raise NotImplementedError
-
-    def rows(self, i: int) -> tuple[int, int, np.ndarray]:
-        """(the first row of the table of the example, how many it has, which of them each node stands on (n_nodes,))"""
-        raise NotImplementedError
-
-    def node_costs(self, i: int) -> np.ndarray:
-        """(n_nodes,) float64 whose sum along a path is its loss, less what all paths have in common."""
-        raise NotImplementedError
-
-    def along(self, i: int, output: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(rows of the table, kinds), int32, of the nodes of an output."""
-        raise NotImplementedError
-
     def output_of(self, i: int, nodes: np.ndarray) -> np.ndarray:
-        """The output of a path of nodes."""
         return nodes
 
     def most_violating(self, w, i):
@@ -112,7 +100,6 @@ class Paths(Structure):
 
 
 def pairs_of(n_kinds: int) -> int:
-    """Weights of the pairs of neighbouring kinds."""
     return (n_kinds + 1) * n_kinds
 
 
@@ -130,8 +117,7 @@ class Sequences(TokenAnswers, Paths):
     ):  # fmt: skip
         self.table = np.ascontiguousarray(table, dtype=np.int32)
         self.plain = self.table.shape[1] if plain is None else plain
-        self.bounds = np.ascontiguousarray(bounds, dtype=np.int64)
-        self.answers = labels
+        self.bounds, self.answers = np.ascontiguousarray(bounds, dtype=np.int64), labels
         self.n_features, self.n_pairs = n_features, n_pairs
         self.width = self.n_kinds = n_labels
         self.n_examples = len(bounds) - 1
@@ -151,11 +137,7 @@ class Sequences(TokenAnswers, Paths):
         return int(self.bounds[i]), n, self._starts[: n * self.n_kinds]
 
     def node_costs(self, i):
-        gold = self.gold(i)
-        costs = np.ones((len(gold), self.n_kinds))
-        there = np.flatnonzero(gold >= 0)
-        costs[there, gold[there]] = 0.0
-        return costs.reshape(-1)
+        return (np.arange(self.n_kinds) != self.gold(i)[:, None]).astype(np.float64).reshape(-1)
 
     def along(self, i, output):
         return np.arange(self.bounds[i], self.bounds[i + 1], dtype=np.int32), output

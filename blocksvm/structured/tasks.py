@@ -5,7 +5,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from msgspec import structs
@@ -106,10 +106,10 @@ class StructuredTask(ABC):
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Examples:
         """Examples of another text, with the features of the model; scoring: settings of ``SCORING``."""
 
-    @abstractmethod
     def layout(self, meta: StructureMeta) -> tuple[int, int, int]:
         """(weights of each feature, which come first; of each feature of pairs of answers; number of the others, which
         come last) of a model of this description."""
+        return 1, 0, 0
 
     @abstractmethod
     def figures(self, examples: Examples, outputs: list[np.ndarray]) -> dict:
@@ -158,7 +158,7 @@ def fit_structure(structure: Structure, learner: str, settings: dict, run: dict,
         epoch += 1
         on_epoch(epoch, report, time.perf_counter() - began)
     weights = machine.weights()
-    return FittedStructure(weights, machine.certificate(), epoch, time.perf_counter() - began, budget)
+    return FittedStructure(weights, machine.certified, epoch, time.perf_counter() - began, budget)
 
 
 def predicted(
@@ -176,10 +176,9 @@ def predicted(
 
 
 def learned_from(name: str, text_name: str, settings: dict, memory: int) -> Learned:
-    """The training examples of the task of this name."""
     by_user(settings, task=name)
     found = get_task(name).learn(text_name, settings, memory)
-    return Learned(checked(found.structure, name), found.about, found.feature_ids, found.words, found.pair_ids)
+    return replace(found, structure=checked(found.structure, name))
 
 
 def checked(structure: Structure, task: str) -> Structure:
@@ -222,8 +221,7 @@ def load_structured(path: str | Location) -> StructuredModel:
     """Open a model made by ``blocksvm structure``; InputError where it is not one or is damaged."""
     with open_hdf5(path, "structure") as file, damage_named(file):
         meta = read_meta(file)
-        ids = read_array(file, "ids", INT64, meta.n_features)
-        words = read_array(file, "words", INT64, meta.n_words)
+        ids, words = read_array(file, "ids", INT64, meta.n_features), read_array(file, "words", INT64, meta.n_words)
         pair_ids = read_array(file, "pair_ids", INT64, meta.n_pairs) if meta.n_pairs else NONE
         weights = read_array(file, "weights", FLOAT64, meta.n_weights)
     if not np.isfinite(weights).all():

@@ -61,7 +61,6 @@ class ColumnText:
         return len(self.columns) - 1
 
     def line_of(self, token: int) -> str:
-        """The file and line of a token, for messages."""
         return f"{shown_name(self.name)}, line {self.lines[token]}"
 
     def answered(self, n_columns: int, answers: np.ndarray) -> Iterator[str]:

@@ -40,7 +40,6 @@ class LineText:
 
     @property
     def divided(self) -> bool:
-        """Some line has blanks between its words."""
         return int(self.begins.sum()) > len(self.lengths)
 
     @cached_property

@@ -102,10 +102,16 @@ class Templates:
             ids = self.ids(rows, t)
             there = ids >= 0
             features[there, t] = table.add(ids[there])
-        known, numbers = zip(*(_numbered(table, min_count) for table in tables), strict=True)
+        known, numbers = [], []
+        for table in tables:
+            order, positions = table.ranking(min_count)
+            if not len(order):
+                raise InputError(f"no feature occurs {min_count} times; lower the count")
+            known.append(table.known[order])
+            numbers.append(np.append(positions, np.int32(-1)))  # behind them that of features that are not there
         for t, own in enumerate(self._by_column(numbers)):
             features[:, t] = own[features[:, t]]
-        return features, list(known)
+        return features, known
 
     def known(self, rows, known: Sequence[np.ndarray]) -> np.ndarray:
         """Features (n_rows, n_columns) int32 as positions among the ids ``known`` of each group, -1 for others."""
@@ -117,15 +123,6 @@ class Templates:
 
     def _by_column(self, of_groups: Sequence) -> list:
         return [one for one, n in zip(of_groups, self.groups, strict=True) for _ in range(n)]
-
-
-def _numbered(known: IdTable, min_count: int) -> tuple[np.ndarray, np.ndarray]:
-    """(ids (d,) of those that occur ``min_count`` times, the most frequent first; the number (n + 1,) int32 of each
-    position in the table, -1 for others and at the end).  InputError where none is left."""
-    order, numbers = known.ranking(min_count)
-    if not len(order):
-        raise InputError(f"no feature occurs {min_count} times; lower the count")
-    return known.known[order], np.append(numbers, np.int32(-1))
 
 
 WINDOW = " ".join(f"{c}[{d}]" for c in "wt" for d in range(-2, 3))
