@@ -20,7 +20,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.rows import value_at
-from blocksvm.online.learner import UNIFORM, C, Learner, Setting, Settings, as_it_is, cut_off, positive, softened
+from blocksvm.online.learner import UNIFORM, C, Learner, Setting, Settings, cut_off, positive, softened
 from blocksvm.online.memory import layout, parameters
 from blocksvm.online.rule_parts import ROUNDS, change_weight, plain_rule
 
@@ -158,8 +158,7 @@ SCW2 = SCW1.like(
 )
 CW_STDEV = SCW1.like(
     "cw-stdev", "confidence-weighted, the constraint with the standard deviation", "cw-stdev --confidence 0.8",
-    "Crammer, Dredze, Pereira, NIPS 2008", settings=Settings((CONFIDENCE, VARIANCE)), numbers=with_phi(as_it_is),
-    takes=UNIFORM,
+    "Crammer, Dredze, Pereira, NIPS 2008", settings=Settings((CONFIDENCE, VARIANCE)), takes=UNIFORM,
 )  # fmt: skip
 CW_VAR = CW_STDEV.like(
     "cw-var", "confidence-weighted, the constraint with the variance", "cw-var --confidence 0.8",
