@@ -115,14 +115,10 @@ class FrankWolfe(Machine):
         return float(gap)
 
     def _certificate(self) -> dict:
-        """Of w = sum_i w_i, added up again."""
+        """Of w = sum_i w_i, added up again, against what the dual is at least."""
         self.w[:] = 0.0
         for row in self.rows:
             add_to(row.indices, row.values, 1.0, self.w)
-        return self._against(self._dual(), self.w)
-
-    def _dual(self) -> float:
-        """What the dual is at least, w being the sum of the rows."""
         largest, n = np.abs(self.w).max(), len(self.rows)
         sizes = sum(float(np.abs(row.values).sum()) for row in self.rows)
         moved = 5.0 * U * self.C * self.moves
@@ -130,7 +126,7 @@ class FrankWolfe(Machine):
         lower, square = float(self.lower.sum()), float(self.w @ self.w)
         rounding = float(moved @ self.losses) + (n + 2.0) * U * lower + (largest + 0.5 * off) * off
         rounding += 0.5 * (len(self.w) + 2.0) * U * square
-        return lower - 0.5 * square - 2.0 * rounding
+        return self._against(lower - 0.5 * square - 2.0 * rounding, self.w)
 
     def _against(self, dual: float, w: np.ndarray) -> dict:
         """The certificate of any w against a value of the dual: what its primal is at most, and their gap."""

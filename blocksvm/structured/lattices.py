@@ -147,10 +147,8 @@ def read_words(name: str, memory: int, tagged: bool) -> TaggedText:
     if len(wrong):
         k = wrong[0]
         line = raw.numbers[np.searchsorted(raw.bounds, starts[k], side="right") - 1] + 1
-        raise InputError(
-            f"{shown_name(name)}, line {line}: {raw.text_of(starts[k], stops[k])!r} has no tag; write word/TAG, or, to "
-            "predict, lines without blanks"
-        )
+        what = f"{raw.text_of(starts[k], stops[k])!r} has no tag; write word/TAG, or, to predict, lines without blanks"
+        raise InputError(f"{shown_name(name)}, line {line}: {what}")
     _, firsts, codes = np.unique(raw.hashes(slash + 1, stops), return_index=True, return_inverse=True)
     found = [raw.text_of(slash[k] + 1, stops[k]) for k in firsts]
     names = sorted(found)
@@ -201,10 +199,8 @@ class Dictionary(NamedTuple):
 
 
 def spans_of(text: LineText, dictionary: np.ndarray, longest: int, with_gold: bool) -> tuple[Spans, np.ndarray]:
-    """(the spans of all lines, sorted; the position (n,) int32 of each in the dictionary, -1 for others).
-
-    with_gold: the words between blanks are among them, of any length.
-    """
+    """(the spans of all lines, sorted; the position (n,) int32 of each in the dictionary, -1 for others); with_gold:
+    the words between blanks are among them, of any length."""
     index = IdIndex(len(dictionary)).fill([(0, dictionary)])
     end = np.repeat(text.bounds[1:], text.lengths)
     pieces = []
@@ -246,8 +242,7 @@ class Words(Examples):
             spans, kinds = s.along(i, output)
             first = self.text.lines.bounds[i]
             found.append(np.stack([first + s.starts[spans], first + s.stops[spans], kinds]))
-        starts, stops, kinds = np.concatenate(found, axis=1)
-        return starts, stops, kinds
+        return tuple(np.concatenate(found, axis=1))
 
     def lines(self, outputs) -> Iterator[str]:
         starts, _, kinds = self.predicted(outputs)
@@ -257,8 +252,7 @@ class Words(Examples):
 
 
 class Segmenting(StructuredTask):
-    """The words of lines that are written without blanks between them, and, where the training text has tags, their
-    tags."""
+    """The words of lines that are written without blanks, and, where the training text has tags, their tags."""
 
     name = "words"
     settings = FEATURES
@@ -269,11 +263,11 @@ class Segmenting(StructuredTask):
             raise InputError(f"{shown_name(text_name)}: has no blank within a line; put one between each two words")
         templates = Templates(DEFAULT if settings["template"] is None else settings["template"])
         if text.tags is None and len(templates.groups) > 1:
-            raise InputError(
-                f"{option('template', templates.text)}: {BEFORE} is a tag; give {option('tags')}, or leave it out"
-            )
-        dictionary = Dictionary.of(text)
-        spans, numbers = self._spans(text.lines, dictionary, settings["longest"], True, templates, memory)
+            given = option("template", templates.text)
+            raise InputError(f"{given}: {BEFORE} is a tag; give {option('tags')}, or leave it out")
+        dictionary, longest = Dictionary.of(text), settings["longest"]
+        templates.require(text_name, "spans", len(text.lines.characters) * longest, SPAN_BYTES, memory)
+        spans, numbers = spans_of(text.lines, dictionary.ids, longest, True)
         gold = spans.gold
         if text.tags is None:
             table, ids = templates.collected(spans, settings["min_count"], memory)
@@ -292,15 +286,11 @@ class Segmenting(StructuredTask):
         dictionary, tags = Dictionary.in_model(model), model.meta.labels
         text, templates = read_words(text_name, memory, bool(tags)), Templates(model.meta.template)
         longest = FEATURES.restored(model.meta.settings)["longest"]
-        spans, numbers = self._spans(text.lines, dictionary, longest, False, templates, memory)
+        templates.require(text_name, "spans", len(text.lines.characters) * longest, SPAN_BYTES, memory)
+        spans, numbers = spans_of(text.lines, dictionary.ids, longest, False)
         ids = model.groups(len(templates.groups))
         table = templates.known(spans, ids)
         return Words(self._structure(table, spans, numbers, dictionary, ids, templates, tags), text, tags)
-
-    def _spans(self, text, dictionary, longest, with_gold, templates, memory) -> tuple[Spans, np.ndarray]:
-        """``spans_of``; InputError where the features of the spans would not fit."""
-        templates.require(text.name, "spans", len(text.characters) * longest, SPAN_BYTES, memory)
-        return spans_of(text, dictionary.ids, longest, with_gold)
 
     def _structure(self, table, spans, numbers, dictionary, ids, templates, tags) -> Lattices:
         first, n_kinds = spans.text.bounds[spans.lines], len(tags) or len(dictionary.kind_sets)

@@ -34,7 +34,8 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
 from blocksvm.structured.kernels.sparse_rows import add_to, best_multipliers, inner, products
-from blocksvm.structured.settings import AGGRESSIVE, MEAN, MIRA, ONLINE, PREDICTED, C
+from blocksvm.structured.settings import AGGRESSIVE, MEAN, ONLINE, PREDICTED, C
+from blocksvm.structured.settings import MIRA as OF_MIRA
 from blocksvm.structured.structure import Row, Structure, combination
 from blocksvm.structured.text.templates import mixed
 
@@ -227,7 +228,7 @@ PA2 = StructuredLearner(
     "pa2", "passive-aggressive, steps softened by 1 / (2C)", OF_PA, AGGRESSIVE + (C,),
     partial(OnlineMachine, partial(aggressive_update, cut=False, softening=0.5)),
 )  # fmt: skip
-MIRA_LEARNER = StructuredLearner(
+MIRA = StructuredLearner(
     "mira", "the least step after which the gold output leads the k best ones by their losses",
-    "McDonald, Crammer, Pereira, ACL 2005; Chiang, Knight, Wang, NAACL 2009", MIRA, mira_machine,
+    "McDonald, Crammer, Pereira, ACL 2005; Chiang, Knight, Wang, NAACL 2009", OF_MIRA, mira_machine,
 )  # fmt: skip

@@ -10,6 +10,7 @@ first, then as many for all pairs (``kernels/paths.py``).
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 
@@ -43,9 +44,6 @@ class Paths(Structure):
     def n_weights(self) -> int:
         return self.offsets[1] + pairs_of(self.n_kinds)
 
-    def output_of(self, i: int, nodes: np.ndarray) -> np.ndarray:
-        return nodes
-
     def most_violating(self, w, i):
         return self._paths(w, i, self.node_costs(i), 1)[0]
 
@@ -53,6 +51,7 @@ class Paths(Structure):
         return self._paths(w, i, 0.0, k)
 
     def _paths(self, w, i: int, costs, k: int) -> list[np.ndarray]:
+        """The nodes of the k best paths, which are the outputs."""
         kinds, starts, ending = self.lattice(i)
         first, n_rows, rows = self.rows(i)
         own, of_all = self.offsets
@@ -68,7 +67,7 @@ class Paths(Structure):
             rows = np.zeros_like(rows)
         paths, lengths = np.empty((k, len(ending) - 2), np.int32), np.empty(k, np.int64)
         n = best_paths(scores, kinds, starts, ending, between, rows, k, paths, lengths)
-        return [self.output_of(i, paths[j, : lengths[j]]) for j in range(n)]
+        return [paths[j, : lengths[j]] for j in range(n)]
 
     def path(self, i: int, output: np.ndarray) -> np.ndarray:
         """(4, n) int32 of an output's nodes: row, column of the weights, kind before, kind."""
@@ -142,8 +141,8 @@ class Sequences(TokenAnswers, Paths):
     def along(self, i, output):
         return np.arange(self.bounds[i], self.bounds[i + 1], dtype=np.int32), output
 
-    def output_of(self, i, nodes):
-        return self._kinds[nodes]
+    def _paths(self, w, i, costs, k):
+        return [self._kinds[nodes] for nodes in super()._paths(w, i, costs, k)]
 
     def difference(self, i, output):
         """Of the tokens whose label, or that of the one before, differs."""
@@ -198,7 +197,7 @@ class Labelling(StructuredTask):
     def figures(self, examples: AnsweredTokens, outputs):
         predicted = np.concatenate(outputs)
         right = int((predicted == examples.gold).sum())
-        figures = {"tokens": len(predicted), "sentences": examples.text.n_sentences, "accuracy": right / len(predicted)}
+        figures = {"tokens": len(predicted), "sentences": len(outputs), "accuracy": right / len(predicted)}
         if not self.chunks:
             return figures
         counts = chunk_counts(examples.gold, predicted, examples.text.bounds, examples.known)
@@ -226,7 +225,7 @@ def chunks_of(codes: np.ndarray, bounds: np.ndarray, labels: list[str]) -> set[t
     (conlleval of Tjong Kim Sang and Buchholz, CoNLL-2000)."""
     parts = [label.partition("-")[::2] for label in labels]
     chunks = set()
-    for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+    for start, stop in pairwise(bounds.tolist()):
         first, kind = -1, ""  # of the chunk that is open, -1: none
         for t, (tag, own) in enumerate([*(parts[code] for code in codes[start:stop]), ("O", "")], start):
             if first >= 0 and (tag != "I" or own != kind):

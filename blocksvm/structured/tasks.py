@@ -99,8 +99,7 @@ class StructuredTask(ABC):
 
     @abstractmethod
     def learn(self, text_name: str, settings: dict, memory: int) -> Learned:
-        """Examples to learn from, with the features that they bring; InputError where ``memory`` bytes do not suffice,
-        before they are taken."""
+        """Examples to learn from, with their features; InputError, before any are taken, where they do not fit."""
 
     @abstractmethod
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Examples:
@@ -117,8 +116,7 @@ class StructuredTask(ABC):
 
 
 def resolved(learner: str, task: str, settings: dict, of_task: dict, run: dict) -> tuple[dict, dict, dict]:
-    """All settings of a training, of the learner, the task, and the run, from those that were given; InputError for
-    what does not fit."""
+    """All settings of learner, task and run from those that were given; InputError for what does not fit."""
     takes = get_task(task).settings
     values = OF_TASKS.without(*takes.names()).resolve({}, "structure") | takes.resolve(of_task, f"the task {task}")
     return get_learner(learner).settings.resolve(settings, learner), values, RUN.resolve(run, "structure")
@@ -230,8 +228,7 @@ def load_structured(path: str | Location) -> StructuredModel:
 
 
 def opened_model(path: str | Location, task_name: str | None = None) -> tuple[StructuredModel, StructuredTask]:
-    """A model and its task, which must be ``task_name`` where that is given; InputError where its weights are not as
-    many as its features and labels need."""
+    """A model and its task, ``task_name`` if given; InputError where it has not the weights that its features need."""
     model = load_structured(path)
     name = model.meta.task
     if task_name not in (None, name):

@@ -113,23 +113,21 @@ class Arcs:
             tags_between(text.columns[1].codes, text.bounds, arc_bounds, self.between)
 
     def values(self, part: Part) -> np.ndarray:
-        return np.where(self.no_arc, NOTHING, self._values(part))
-
-    def _values(self, part: Part) -> np.ndarray:
+        end, name = part.name[0], part.name[1:]
         if part.text == DISTANCE:
-            return mixed(self.distance.astype(np.uint64) + np.uint64(1))
-        if part.text == BETWEEN:
+            values = mixed(self.distance.astype(np.uint64) + np.uint64(1))
+        elif part.text == BETWEEN:
             if self.tokens.n_columns < 2:
                 raise InputError(f"{option('template', part.text)}: the text has no column of tags; leave it out")
             tags = self.between[:, part.offset]
-            return np.where(tags < 0, NOTHING, attribute_hashes(self.text.columns[1], "")[np.maximum(tags, 0)])
-        end, name = part.name[0], part.name[1:]
-        if end not in self.ends or not name:
+            values = np.where(tags < 0, NOTHING, attribute_hashes(self.text.columns[1], "")[np.maximum(tags, 0)])
+        elif end not in self.ends or not name:
             raise part.unknown("d, b, and those of tokens behind h (head) or m (modifier), as hw[0] or mt[-1]")
-        values = self.tokens.values(part._replace(name=name))[self.ends[end]]
-        if end == "h":
-            values[self.root] = ROOT + np.uint64(part.offset + 1000)
-        return values
+        else:
+            values = self.tokens.values(part._replace(name=name))[self.ends[end]]
+            if end == "h":
+                values[self.root] = ROOT + np.uint64(part.offset + 1000)
+        return np.where(self.no_arc, NOTHING, values)
 
 
 def heads_of(text: ColumnText) -> np.ndarray:
@@ -146,7 +144,7 @@ def heads_of(text: ColumnText) -> np.ndarray:
             f"number of another token of the sentence, from 1 to {lengths[token]}, or 0 for the root"
         )
     # the root is its own head: after as many doublings as a path may be long, all have come to it
-    root = text.n_tokens
+    root = len(text.lines)
     above = np.append(np.where(heads > 0, np.repeat(text.bounds[:-1], np.diff(text.bounds)) + heads - 1, root), root)
     for _ in range(int(lengths.max()).bit_length() + 1):
         above = above[above]

@@ -69,10 +69,8 @@ class Templates:
     def _part(self, text: str) -> Part:
         match = PART.fullmatch(text)
         if match is None:
-            raise InputError(
-                f"{option('template', text)}: is no part of a template; a part is a name, maybe an attribute, maybe an "
-                "offset in brackets, as w.suffix3[-1]"
-            )
+            what = "a part is a name, maybe an attribute, maybe an offset in brackets, as w.suffix3[-1]"
+            raise InputError(f"{option('template', text)}: is no part of a template; {what}")
         return Part(text, match[1], match[2] or "", int(match[3] or 0))
 
     def ids(self, rows, number: int) -> np.ndarray:
@@ -139,20 +137,16 @@ class Tokens:
     distance."""
 
     def __init__(self, text: ColumnText, n_columns: int):
-        self.text, self.n_columns = text, n_columns
-        self.n_rows = text.n_tokens
+        self.text, self.n_columns, self.n_rows = text, n_columns, len(text.lines)
 
     def values(self, part: Part) -> np.ndarray:
         column = {"w": 0, "t": 1}.get(part.name, int(part.name[1:]) if re.fullmatch(r"c\d+", part.name) else -1)
         if column < 0 or re.fullmatch(r"(lower|shape|(prefix|suffix)\d)?", part.attribute) is None:
-            raise part.unknown(
-                "w (words), t (tags), c2 ..., with .lower, .shape, .prefixN or .suffixN, as w.suffix3[0]"
-            )
+            known = "w (words), t (tags), c2 ..., with .lower, .shape, .prefixN or .suffixN, as w.suffix3[0]"
+            raise part.unknown(known)
         if column >= self.n_columns:
-            raise InputError(
-                f"{option('template', part.text)}: the text has {self.n_columns} columns of features; leave "
-                f"{part.name} out"
-            )
+            what = f"the text has {self.n_columns} columns of features"
+            raise InputError(f"{option('template', part.text)}: {what}; leave {part.name} out")
         words = self.text.columns[column]
         return shifted(attribute_hashes(words, part.attribute)[words.codes], self.text.bounds, part.offset)
 
