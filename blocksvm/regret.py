@@ -105,17 +105,13 @@ def shown(report) -> list[str]:
         f"u           the best of {len(report.comparators)} fixed vectors on all {run.T:,} rows: {best.name}, "
         f"||u|| {best.norm:.4g}{gap}",
     ]
-    if report.mean is not None:
-        mean = report.mean
+    if (mean := report.mean) is not None:
         lines.append(f"mean        of the weights: loss {number(mean.judged[-1])}, {int(mean.mistakes[-1]):,} mistakes "
                      "on the same rows")  # fmt: skip
     lines += [f"note        {note}" for note in report.notes]
-    lines += ["", *aligned([
-        ["rows", "loss", "mistakes", "loss of u", "least so far", "regret", "regret/sqrt(t)"],
-        *([f"{row['t']:,}", number(row["loss"]), f"{row['mistakes']:,}", number(row["comparator_loss"]),
-           number(row["least_loss"]), number(row["regret"]), number(row["regret_per_sqrt_t"])]
-          for row in report.table()),
-    ])]  # fmt: skip
+    heads = ["rows", "loss", "mistakes", "loss of u", "least so far", "regret", "regret/sqrt(t)"]
+    cells = ([f"{v:,}" if isinstance(v, int) else number(v) for v in row.values()] for row in report.table())
+    lines += ["", *aligned([heads, *cells])]
     for judged in report.bounds:
         bound = judged.bound
         lines += ["", f"{bound.name} ({bound.source}): {bound.statement}"]

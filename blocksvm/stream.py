@@ -121,7 +121,8 @@ def main(arguments: list[str]) -> int:
     options = parser(learner, declared, value_of(arguments, "--format")).parse_args(arguments)
     inputs = cli.files_named(options.inputs, options.stderr, options.format) or ["-"]
     check_options(options)
-    outputs = checked_outputs(options, inputs)
+    named = {"model": options.model, "log": options.log, "predictions": options.predictions, "questions": options.ask}
+    outputs = outputs_of(options, [*inputs, options.prior], named)
     for name in inputs:
         if name != "-" and not location(name).exists():
             raise InputError(f"{name}: no such file")
@@ -172,16 +173,10 @@ def check_options(options) -> None:
         raise InputError("--scores needs --predictions FILE, where they are written")
     if options.test and options.model:
         raise InputError("--test learns nothing, so there is no model to write; leave --model out")
-
-
-def checked_outputs(options, inputs: list[str]) -> dict:
-    """The paths of the outputs, by kind; InputError where one cannot be written, before anything is computed."""
     if options.predictions == "-" and options.json == "-":
         raise InputError("--json goes to standard output, where the predictions go; name a file for these")
     if options.predictions == "-" and is_closed(sys.stdout):
         raise InputError("standard output is closed; name a file for --predictions")
-    named = {"model": options.model, "log": options.log, "predictions": options.predictions, "questions": options.ask}
-    return outputs_of(options, [*inputs, options.prior], named)
 
 
 def show_end(options, inputs: list[str], outputs: dict, stream, display, files) -> None:

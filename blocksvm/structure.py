@@ -41,12 +41,6 @@ LEARNER = Setting("learner", "perceptron, pa, pa1, pa2, mira (default), frank-wo
 HELP_LEARNER = Setting("help_learner", "show the settings of a learner, and exit", None, name_of_code, metavar="NAME")
 
 
-def overview() -> Parser:
-    p = Parser("structure", "Learn outputs with structure: labels of sequences, trees, words of lines.", EXAMPLES)
-    p.add_argument("action", choices=tuple(ACTIONS), metavar="|".join(ACTIONS), help="what to do")
-    return p
-
-
 def train_parser(declared: Settings, of_task: Settings = Settings()) -> Parser:
     """of_task: the settings of a task from outside."""
     p = Parser("structure train", "Train a learner of outputs with structure, and write its model.", TASK_LINES)
@@ -85,10 +79,11 @@ def parser() -> Parser:
 
 
 def main(arguments: list[str]) -> int:
-    action = arguments[0] if arguments and arguments[0] in ACTIONS else None
-    if action is None:
-        overview().parse_args(arguments)
-    return {"train": train, "predict": predict, "evaluate": evaluate}[action](arguments[1:])
+    if not arguments or arguments[0] not in ACTIONS:
+        p = Parser("structure", "Learn outputs with structure: labels of sequences, trees, words of lines.", EXAMPLES)
+        p.add_argument("action", choices=tuple(ACTIONS), metavar="|".join(ACTIONS), help="what to do")
+        p.parse_args(arguments)
+    return {"train": train, "predict": predict, "evaluate": evaluate}[arguments[0]](arguments[1:])
 
 
 def train(arguments: list[str]) -> int:
@@ -96,7 +91,9 @@ def train(arguments: list[str]) -> int:
         learner = get_learner(name)
         print(described(name, learner.summary, learner.settings, [f"source: {learner.source}"]))
         return 0
-    of_task = settings_of_task(value_of(arguments, "--task"))
+    task, of_task = value_of(arguments, "--task"), Settings()
+    if task is not None and task not in TASKS:  # it has settings of its own
+        of_task = get_task(task).settings.without(*OF_TASKS.names())
     options = train_parser(ALL_LEARNERS, of_task).parse_args(arguments)
     if options.task is None:
         raise InputError("--task is missing: what is to be predicted; choose one of those that --help lists")
@@ -112,15 +109,9 @@ def train(arguments: list[str]) -> int:
         raise Interrupted("interrupted; no model was written")
     model = structured_model(options.task, learned, options.learner, settings | values | on, fitted, options.text)
     save_structured(output, model, options.overwrite)
-    advice = missed(fitted, settings)
-    written = f"model written to {output} ({output.stat().st_size / 1e6:.1f} MB)"
-    print_results(options, [*advice, *fit_lines(fitted), written])
-    return UNCONVERGED if advice and options.epochs is None else 0
-
-
-def settings_of_task(name: str | None) -> Settings:
-    """Those that a task from outside the package has beside ``OF_TASKS``."""
-    return Settings() if name is None or name in TASKS else get_task(name).settings.without(*OF_TASKS.names())
+    above, lines = ended(fitted, settings.get("tol"))
+    print_results(options, [*lines, f"model written to {output} ({output.stat().st_size / 1e6:.1f} MB)"])
+    return UNCONVERGED if above and options.epochs is None else 0
 
 
 def fit(options, settings: dict, on: dict, learned):
@@ -141,23 +132,18 @@ def fit(options, settings: dict, on: dict, learned):
     return fitted
 
 
-def missed(fitted, settings: dict) -> list[str]:
-    """A sentence where the last epoch left the certified gap above the tolerance, as lines."""
-    tol, certificate = settings.get("tol"), fitted.certificate
-    if certificate is None or tol is None or certificate["rel_gap"] <= tol:
-        return []
-    return [f"not converged: the gap {certificate['rel_gap']:.1e} is above --tol {tol:g} after the last of "
-            f"{fitted.epochs} epochs; raise --epochs, or accept the gap"]  # fmt: skip
-
-
-def fit_lines(fitted) -> list[str]:
-    """A training as lines for a person."""
+def ended(fitted, tol: float | None) -> tuple[bool, list[str]]:
+    """(whether the last epoch left the certified gap above the tolerance, the training as lines for a person)."""
     epochs = "1 epoch" if fitted.epochs == 1 else f"{fitted.epochs} epochs"
     lines = [f"{epochs} in {fitted.seconds:.1f}s, memory {sum(fitted.budget.used.values()) / 1e6:,.0f} MB"]
-    if fitted.certificate is not None:
-        primal, dual, gap = (fitted.certificate[name] for name in ("primal", "dual", "rel_gap"))
-        lines.append(f"certified: primal {primal:.10g}, dual {dual:.10g}, relative gap {gap:.3e}")
-    return lines
+    if fitted.certificate is None:
+        return False, lines
+    primal, dual, gap = (fitted.certificate[name] for name in ("primal", "dual", "rel_gap"))
+    lines.append(f"certified: primal {primal:.10g}, dual {dual:.10g}, relative gap {gap:.3e}")
+    if tol is None or gap <= tol:
+        return False, lines
+    return True, [f"not converged: the gap {gap:.1e} is above --tol {tol:g} after the last of {fitted.epochs} epochs; "
+                  "raise --epochs, or accept the gap", *lines]  # fmt: skip
 
 
 def opened(options, stop=lambda: False):

@@ -54,8 +54,8 @@ def check_learner(learner, settings=None, known=None, targets: str | None = None
     close = apart <= 1e-9 * (1.0 + np.abs(again).max())
     assert rescales or close, "a score is not <w, x> with the weights that are read"
     if "average" in learner.takes:
-        rounds = read[1:][: int(whole.scalars[0])] if whole.scalars[0] == n else None
-        assert rounds is not None, "the first scalar does not count the rounds"
+        assert whole.scalars[0] == n, "the first scalar does not count the rounds"
+        rounds = read[1:]
         mean = played(X, 1, average=True)[3][-1]
         far = np.abs(mean - rounds.mean(axis=0)).max()
         assert far <= 1e-9 * (1.0 + np.abs(rounds).max()), "the mean is not that of the weights after each round"
@@ -116,9 +116,8 @@ def check_structure(structure, outputs=None, seed: int = 0, most: int = 2000) ->
         assert rho[gold] == 0.0, f"example {i}: the loss of its gold output is {rho[gold]}, not 0"
         size = 1e-12 * (1.0 + np.abs(phi).sum(axis=1).max() + rho.max())
         additions, largest, loss = structure.most(i)
-        assert (np.abs(phi).sum(axis=1) <= largest * (1 + 1e-12)).all() and rho.max() <= loss * (1 + 1e-12), (
-            f"example {i}: the bounds of most are too small"
-        )
+        within = (np.abs(phi).sum(axis=1) <= largest * (1 + 1e-12)).all() and rho.max() <= loss * (1 + 1e-12)
+        assert within, f"example {i}: the bounds of most are too small"
         assert additions >= np.count_nonzero(phi, axis=1).max(), f"example {i}: most counts too few additions"
         for k, y in enumerate(every):
             apart = np.abs(dense(structure.difference(i, y)) - (phi[gold] - phi[k])).max()
@@ -126,22 +125,18 @@ def check_structure(structure, outputs=None, seed: int = 0, most: int = 2000) ->
         for w in weights:
             before, scores = w.copy(), phi @ w
             tolerance = size * (1.0 + np.abs(w).max())
-            for what, found, values in (
-                ("best", s.best(w, i), scores),
-                ("most_violating", s.most_violating(w, i), scores + rho),
-            ):
+            decoded = ("best", s.best(w, i), scores), ("most_violating", s.most_violating(w, i), scores + rho)
+            for what, found, values in decoded:
                 k = number.get(tuple(found.tolist()))
                 assert k is not None, f"example {i}: {what} gives {found}, which is none of its outputs"
-                assert values[k] >= values.max() - tolerance, (
-                    f"example {i}: {what} gives {found}, which is not the best"
-                )
+                good = values[k] >= values.max() - tolerance
+                assert good, f"example {i}: {what} gives {found}, which is not the best"
             assert np.array_equal(s.best(w, i), s.best(w, i)), f"example {i}: best gives now this, now that"
             if s.lists:
                 for k in (1, 3, len(every) + 1):
                     found = [number.get(tuple(y.tolist())) for y in s.k_best(w, i, k)]
-                    assert None not in found and len(set(found)) == min(k, len(every)), (
-                        f"example {i}: k_best does not give {k} distinct outputs, or all"
-                    )
+                    whole = None not in found and len(set(found)) == min(k, len(every))
+                    assert whole, f"example {i}: k_best does not give {k} distinct outputs, or all"
                     wanted = np.sort(scores)[::-1][: len(found)]
                     assert np.abs(scores[found] - wanted).max() <= tolerance, f"example {i}: k_best are not the best"
             assert np.array_equal(w, before), f"example {i}: the weights were changed"

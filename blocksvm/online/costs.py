@@ -69,12 +69,9 @@ class CostMatrix(NamedTuple):
 
     @classmethod
     def of(cls, setting: list[list[float]], rule: str | None, labels: Labels) -> CostMatrix:
-        """The costs of a checked setting for these classes.  Raises InputError where the costs are of other labels."""
-        costs = np.array(setting)
-        if len(costs) != len(labels.values):
-            raise InputError(
-                f"{option('costs')}: has {len(costs)} rows, where the rows have {len(labels.values)} labels"
-            )
+        costs, k = np.array(setting), len(labels.values)
+        if len(costs) != k:
+            raise InputError(f"{option('costs')}: has {len(costs)} rows, where the rows have {k} labels")
         return cls(costs, np.sqrt(costs), rule == MAX_LOSS)
 
 
@@ -82,7 +79,6 @@ NO_COSTS = CostMatrix(np.empty((0, 0)), np.empty((0, 0)), False)  # in place of 
 
 
 def check_costs(settings: Mapping, n_classes: int, kind: str | None, multiclass: str | None) -> None:
-    """Raise InputError where costs, or the rule for them, have no meaning with the other settings."""
     if settings.get("cost_rule") is not None and settings.get("costs") is None:
         raise InputError(f"{option('cost_rule', settings['cost_rule'])}: is a rule for costs; give {option('costs')}")
     if settings.get("costs") is None:
@@ -92,6 +88,5 @@ def check_costs(settings: Mapping, n_classes: int, kind: str | None, multiclass:
     if n_classes == 2:
         raise InputError(f"{option('costs')}: is for three labels or more; for two, weigh the rows or the classes")
     if multiclass == REST:
-        raise InputError(
-            f"{option('costs')}: compares the labels, which {option('multiclass', 'rest')} learns apart; leave it out"
-        )
+        apart = option("multiclass", "rest")
+        raise InputError(f"{option('costs')}: compares the labels, which {apart} learns apart; leave it out")

@@ -45,10 +45,10 @@ class Leader:
         P(w) = 1/2 ||w||^2 + eta sum_i max(0, 1 - y_i <w, x_i>)^power        over the rows so far
         D(a) = sum_i a_i - 1/2 ||w(a)||^2 - 1/2 D sum_i a_i^2,  w(a) = sum_i a_i y_i x_i,  0 <= a_i <= U
 
-    (hinge: U = eta, D = 0; squared hinge: U = inf, D = 1 / (2 eta)) by an active-set method: with the dual variables at a
-    bound fixed, the others solve a linear system.  A step towards its solution ends where one of them meets a bound; if
-    none does, the most violated bound is released (Nocedal, Wright, Numerical Optimization, 2006, sec. 16.5).  A new row
-    changes few of the bounds, so a round that starts from the last solution takes a few steps.
+    (hinge: U = eta, D = 0; squared hinge: U = inf, D = 1 / (2 eta)) by an active-set method: with the dual variables at
+    a bound fixed, the others solve a linear system.  A step towards its solution ends where one of them meets a bound;
+    if none does, the most violated bound is released (Nocedal, Wright, Numerical Optimization, 2006, sec. 16.5).  A new
+    row changes few of the bounds, so a round that starts from the last solution takes a few steps.
 
     power: 1 for hinge, 2 for squared hinge; alpha (n,): dual variables; seen (n,) bool: the rows so far.  gap: of the
     last solution, relative to its primal.
@@ -80,9 +80,8 @@ class Leader:
             self.gap = gap / primal if primal > 0.0 else gap
             refined = 0 if self.gap < 0.5 * best or not self.solved else refined + 1
             best = min(best, self.gap)
-            if self.gap <= GAP or refined > REFINEMENTS:  # more steps change only roundings
-                break
-            if not self._step(Z, a, 1.0 - m - diagonal * a, upper, diagonal):
+            done = self.gap <= GAP or refined > REFINEMENTS  # more steps change only roundings
+            if done or not self._step(Z, a, 1.0 - m - diagonal * a, upper, diagonal):
                 break
         self.alpha[rows] = a
         return w
@@ -135,7 +134,14 @@ class Leader:
         becomes False, one along which it rises."""
         self.bounded = True
         if diagonal > 0.0:
-            return self._regular(Z, g, diagonal)
+            # (Z Z' + diagonal I)^-1 g, through the smaller of Z Z' and Z' Z (Sherman, Morrison, Woodbury)
+            by_features = Z.shape[0] > Z.shape[1]
+            H = self._gram(Z.T if by_features else Z)
+            H[np.diag_indices_from(H)] += diagonal
+            factor = scipy.linalg.cho_factor(H)
+            if by_features:
+                return (g - Z @ scipy.linalg.cho_solve(factor, Z.T @ g)) / diagonal
+            return scipy.linalg.cho_solve(factor, g)
         H = self._gram(Z)
         values, vectors = scipy.linalg.eigh(H)
         regular = values > SINGULAR * max(values[-1], 1e-300)
@@ -145,16 +151,6 @@ class Leader:
             self.bounded = False
             return flat
         return vectors[:, regular] @ (parts[regular] / values[regular])
-
-    def _regular(self, F, right: np.ndarray, diagonal: float) -> np.ndarray:
-        """(F F' + diagonal I)^-1 right, through the smaller of F F' and F' F (Sherman, Morrison, Woodbury)."""
-        by_features = F.shape[0] > F.shape[1]
-        H = self._gram(F.T if by_features else F)
-        H[np.diag_indices_from(H)] += diagonal
-        factor = scipy.linalg.cho_factor(H)
-        if by_features:
-            return (right - F @ scipy.linalg.cho_solve(factor, F.T @ right)) / diagonal
-        return scipy.linalg.cho_solve(factor, right)
 
     @staticmethod
     def _gram(Z) -> np.ndarray:
@@ -245,8 +241,6 @@ def _next_eta(w: np.ndarray, slope: np.ndarray, eta: float, radius: float, low: 
 
 
 class ExactSolver(RowSolver):
-    """The ``Solver`` of both learners, on rows that are all in memory."""
-
     state_arrays = (
         StateArray("w", "feature", in_model=False),
         StateArray("alpha", "row"),
@@ -295,7 +289,6 @@ class ExactSolver(RowSolver):
             yield int(tally[ROWS])
 
     def state_bytes(self, d: int, n: int) -> int:
-        """Bytes of the state for n rows of d features."""
         return sum(array.n_bytes(d, n) for array in self.state_arrays)
 
     def new_state(self, d: int, n: int) -> State:

@@ -43,8 +43,8 @@ from blocksvm.sources.block import Block, joined, rows_of
 from blocksvm.sources.source import Source
 
 SHARED = KERNEL_SETTINGS + (
-    Setting("budget", "most support vectors, on which further rows are projected (default: as many as the memory holds)",
-            kind=int, least=1, metavar="N"),
+    Setting("budget", "most support vectors, on which further rows are projected (default: as many as the memory "
+            "holds)", kind=int, least=1, metavar="N"),
     PROBLEM_SETTINGS["class_weight"],
 )  # fmt: skip
 OF_MEMORY = 0.5  # share of the support vectors in the memory left for them and the blocks
@@ -113,8 +113,8 @@ def extend_factor(factor, n, solved, sq_distance):
 @kernel
 def learn_by_support(
     indptr, indices, values, sq_norms, rows, y, weights, order, ends, sv_indices, sv_values, norms, coefficients,
-    sv_rows, first, owner, held, sizes, positions, factor, kind, gamma, coef0, degree, constant, on_mistakes, most, slack,
-    budget, most_loose, dense, products, solved, tally,
+    sv_rows, first, owner, held, sizes, positions, factor, kind, gamma, coef0, degree, constant, on_mistakes, most,
+    slack, budget, most_loose, dense, products, solved, tally,
 ):  # fmt: skip
     """Predict each row of ``order``, then learn from it.  Returns how many rows were, fewer than all if the arrays of
     the support vectors are full, or those in no columns have more than ``most_loose`` entries.
@@ -128,9 +128,9 @@ def learn_by_support(
 
     Support vector p < sizes[HELD] is row sv_rows[p] of the source; its entries are ends[p] .. ends[p + 1] - 1 of
     (sv_indices, sv_values), its squared norm norms[p].  The first sizes[IN_COLUMNS] are in columns
-    (first, owner, held), too, see kernels/kernel_machine_loops.py.  positions (n_samples,) int32: 1 + p of each row of the
-    source, 0 for no support vector.  factor (budget, budget): the Cholesky factor of the kernel matrix of the support
-    vectors, if rows are projected on their span, else (0, 0).  dense (d,) zeros; products, solved: scratch.
+    (first, owner, held), too, see kernels/kernel_machine_loops.py.  positions (n_samples,) int32: 1 + p of each row of
+    the source, 0 for no support vector.  factor (budget, budget): the Cholesky factor of the kernel matrix of the
+    support vectors, if rows are projected on their span, else (0, 0).  dense (d,) zeros; products, solved: scratch.
     """
     for r in range(order.shape[0]):
         i = order[r]
@@ -247,7 +247,6 @@ class SupportVectors:
         return max(LEAST_LOOSE, int(math.sqrt((len(self.dense) + float(self.ends[n])) * length)))
 
     def sort(self) -> None:
-        """Bring all support vectors into columns."""
         n = len(self)
         self.columns[0][:] = 0
         columns_of(self.ends[: n + 1], self.indices, self.values, *self.columns)
@@ -256,13 +255,12 @@ class SupportVectors:
     def require_capacity(self, length: int) -> None:
         """Raise InputError where one more support vector, of ``length`` entries, does not fit after ``sort``."""
         n = len(self)
-        if n < len(self.norms) and self.ends[n] + length <= len(self.values):
-            return
-        n_bytes = self.n_bytes(len(self.dense), n, int(self.ends[n]), len(self.factor) > 0)
-        raise InputError(
-            f"{n:,} support vectors take {megabytes(n_bytes)}, all of the memory for them; raise "
-            f"{option('memory')}, or lower {option('budget')}"
-        )
+        if n == len(self.norms) or self.ends[n] + length > len(self.values):
+            n_bytes = self.n_bytes(len(self.dense), n, int(self.ends[n]), len(self.factor) > 0)
+            raise InputError(
+                f"{n:,} support vectors take {megabytes(n_bytes)}, all of the memory for them; raise "
+                f"{option('memory')}, or lower {option('budget')}"
+            )
 
     def expansion(self, function: tuple) -> Expansion:
         """The kernel expansion that predicts; valid until the next row is learned from."""
@@ -271,16 +269,13 @@ class SupportVectors:
         return Expansion(self.columns, self.norms[:n], self.coefficients[:n], function)
 
     def support(self, kernel: dict) -> Support:
-        """The support vectors of a model, by age."""
         self.sort()
-        n = len(self)
-        nnz = int(self.ends[n])
-        return Support(
-            self.ends[: n + 1], self.indices[:nnz], self.values[:nnz], self.norms[:n], self.coefficients[:n], kernel
-        )
+        n, nnz = len(self), int(self.ends[len(self)])
+        rows = self.ends[: n + 1], self.indices[:nnz], self.values[:nnz]
+        return Support(*rows, self.norms[:n], self.coefficients[:n], kernel)
 
     def restore(self, by_row: np.ndarray, blocks: Callable[[], Iterable[Block]], function: tuple, constant: float):
-        """Restore the support vectors from ``positions`` and a checkpoint's coefficients, in one reading of all rows."""
+        """Restore the support vectors from ``positions`` and a checkpoint's coefficients, in one reading of rows."""
         held = joined([rows_of(one, np.flatnonzero(self.positions[one.rows] > 0)) for one in blocks()])
         n = held.n_samples
         if n > len(self.norms) or held.n_nonzeros > len(self.values):
@@ -301,8 +296,8 @@ class SupportVectors:
 class KernelOnlineSolver(RowSolver):
     """The ``Solver`` of a learner of features, with a kernel.
 
-    State: for each row of the source, positions (0: no support vector, else 1 + its position by age) and coefficients.  The
-    rows of the support vectors are in ``vectors``, not in the state."""
+    State: for each row of the source, positions (0: no support vector, else 1 + its position by age) and coefficients.
+    The rows of the support vectors are in ``vectors``, not in the state."""
 
     bias = 1.0
     state_arrays = (
@@ -332,11 +327,8 @@ class KernelOnlineSolver(RowSolver):
             self.most_rows, most_entries = n + 1, source.n_nonzeros + longest
         else:
             self.most_rows = min(n, wanted)
-            most_entries = min(
-                self.most_rows * longest,
-                int(LONGER * self.most_rows * source.n_nonzeros / n) + 2 * longest,
-                2 * source.n_nonzeros + longest,
-            )
+            by_mean = int(LONGER * self.most_rows * source.n_nonzeros / n) + 2 * longest
+            most_entries = min(self.most_rows * longest, by_mean, 2 * source.n_nonzeros + longest)
         bytes_of = partial(SupportVectors.n_bytes, source.n_features, self.most_rows, projected=self.projects)
         budget.require("support vectors", bytes_of(min(most_entries, longest)))
         left = OF_MEMORY * budget.left - bytes_of(0)
@@ -354,43 +346,33 @@ class KernelOnlineSolver(RowSolver):
         self.vectors.restore(self.by_row, blocks, self.function, self.constant)
 
     def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, state: State) -> Iterator[int]:
-        tally, done = state["tally"], 0
+        tally, vectors, done = state["tally"], self.vectors, 0
+        rows = *block.matrix, block.sq_norms, block.rows, block.y, EVEN if weights is None else weights
+        numbers, budget = self.learner.rule.numbers(self.settings), self.settings["budget"] or self.most_rows
         while done < len(order):
             seen = int(tally[ROWS])
             part = order[done : done + (1 << seen.bit_length()) - seen]  # up to where progress is reported
-            self.learn_part(block, weights, part, tally)
-            done += len(part)
-            yield int(tally[ROWS])
-        n = len(self.vectors)
-        coefficients = self.vectors.coefficients[:n]
-        if not (math.isfinite(tally[LOSS_SUM]) and np.isfinite(coefficients).all()):
-            raise InputError(f"{self.name}: its weights overflowed; scale the rows to norm 1")
-        self.by_row[self.vectors.rows[:n]] = coefficients  # for a checkpoint
-
-    def learn_part(self, block: Block, weights: np.ndarray | None, order: np.ndarray, tally: np.ndarray) -> None:
-        """Predict each row of ``order``, then learn from it."""
-        vectors, done = self.vectors, 0
-        rows = *block.matrix, block.sq_norms, block.rows, block.y, EVEN if weights is None else weights
-        numbers = self.learner.rule.numbers(self.settings)
-        budget = self.settings["budget"] or self.most_rows
-        while True:
-            done += learn_by_support(
-                *rows, order[done:], *vectors.arrays, *self.function, self.constant, self.on_mistakes,
-                numbers["most"], numbers["slack"], budget,
-                vectors.most_loose, vectors.dense, vectors.products, vectors.solved, tally,
+            learned = learn_by_support(
+                *rows, part, *vectors.arrays, *self.function, self.constant, self.on_mistakes, numbers["most"],
+                numbers["slack"], budget, vectors.most_loose, vectors.dense, vectors.products, vectors.solved, tally,
             )  # fmt: skip
-            if done == len(order):
-                return
+            done += learned
+            if learned == len(part):
+                yield int(tally[ROWS])
+                continue
             vectors.sort()
-            i = order[done]
+            i = part[learned]
             if vectors.positions[block.rows[i]] == 0 and not (self.projects and len(vectors) == budget):
                 vectors.require_capacity(int(block.indptr[i + 1] - block.indptr[i]))
+        n = len(vectors)
+        if not (math.isfinite(tally[LOSS_SUM]) and np.isfinite(vectors.coefficients[:n]).all()):
+            raise InputError(f"{self.name}: its weights overflowed; scale the rows to norm 1")
+        self.by_row[vectors.rows[:n]] = vectors.coefficients[:n]  # for a checkpoint
 
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:
         """0 for every feature; the last entry is the share of the constant feature."""
-        n = len(self.vectors)
         out[:] = 0.0
-        out[-1] = self.constant * float(self.vectors.coefficients[:n].sum())
+        out[-1] = self.constant * float(self.vectors.coefficients[: len(self.vectors)].sum())
         return out
 
     def completion(self, state: State) -> Expansion:

@@ -60,13 +60,9 @@ LAM = positive("lam", "weight of ||w||^2 / 2", REQUIRED, metavar="L")
 MAX_NORM = positive("max_norm", "largest norm of a row (a store knows it)", REQUIRED, metavar="R")
 
 
-# "most" and "slack" of a step min(most, loss / (||x||^2 + slack)): as it is, cut off at C, softened by 1 / (2C)
-def as_it_is(settings: Mapping) -> dict[str, float]:
-    return {"most": math.inf, "slack": 0.0}
-
-
+# "most" and "slack" of a step min(most, loss / (||x||^2 + slack)): cut off at C, if there is one; softened by 1 / (2C)
 def cut_off(settings: Mapping) -> dict[str, float]:
-    return {"most": settings["C"], "slack": 0.0}
+    return {"most": settings.get("C", math.inf), "slack": 0.0}
 
 
 def softened(settings: Mapping) -> dict[str, float]:
@@ -119,7 +115,6 @@ class Rule(NamedTuple):
     jointly: Callable | None = None
 
     def width(self, average: bool) -> int:
-        """Numbers for each feature."""
         return len(self.columns) - (0 if average else self.columns.n_averaging)
 
     def number_of(self, settings: Mapping, name: str) -> float:
@@ -128,7 +123,6 @@ class Rule(NamedTuple):
         return math.inf if value is None else float(value)
 
     def packed(self, settings: Mapping, average: bool) -> list[float]:
-        """The settings as numbers, in the order of ``parameters``."""
         decay = DECAY.choices.index(settings.get("decay", "constant"))
         values = {"step": 1.0} | dict(settings) | {"average": average, "decay": decay}
         return [self.number_of(values, name) for name in self.parameters._fields]
@@ -147,8 +141,8 @@ class Learner:
 
     complete(settings, known): the settings with those that follow from others and from the data; raises InputError for
     what no single setting's range excludes, and for a loss without a function that the rule uses.  targets: by the kind
-    of other labels than classes, what makes the learner for them of this one; by default ``following_numbers``, where it
-    has the setting loss.  variants: the learner of each value of the setting that has these choices.  takes: of
+    of other labels than classes, what makes the learner for them of this one; by default ``following_numbers``, where
+    it has the setting loss.  variants: the learner of each value of the setting that has these choices.  takes: of
     ``EVERYTHING``.  acts_up_to: the margin up to which rows change anything.  describe(settings, scalars by name):
     entries of a model's description.
 
@@ -188,7 +182,6 @@ class Learner:
 
     @property
     def chooser(self) -> str | None:
-        """The setting by which its variants are chosen."""
         names = tuple(self.variants)
         return next((setting.name for setting in self.settings if names and setting.choices == names), None)
 
@@ -202,16 +195,12 @@ class Learner:
         return self.targets[targets](self)
 
     def resolve(self, settings: Mapping, known: Mapping = {}) -> dict:
-        """The value of every setting: from ``settings``, else from the data (``known``), else its default.
-
-        Raises InputError for a setting that is unknown, missing or out of range.
-        """
+        """The value of every setting: from ``settings``, else from the data (``known``), else its default.  InputError
+        for one that is unknown, missing or out of range."""
         chosen = self.of(settings)
-        resolved = chosen.settings_of(settings).resolve(settings, chosen.name, known)
-        return chosen.complete(resolved, known)
+        return chosen.complete(chosen.settings_of(settings).resolve(settings, chosen.name, known), known)
 
     def loss_of(self, settings: Mapping) -> str:
-        """The name of its loss with these settings."""
         return self._value(LOSS.name, settings) if LOSS.name in self.settings else self.loss
 
     def settings_of(self, settings: Mapping) -> Settings:

@@ -60,14 +60,9 @@ class SetTable(NamedTuple):
 
     @classmethod
     def of(cls, sets: Iterable[Iterable[int]]) -> SetTable:
-        """The table of sets of classes, in their order."""
         members = [sorted(set(classes)) for classes in sets]
         first = np.append(0, np.cumsum([len(classes) for classes in members], dtype=np.int64)).astype(np.int64)
         return cls(first, np.array([c for classes in members for c in classes], np.int32))
-
-    @property
-    def nbytes(self) -> int:
-        return self.first.nbytes + self.members.nbytes
 
 
 # Stand-ins for weights (every row counts as one) and sets; None would compile another loop.
@@ -77,7 +72,7 @@ NO_SETS = SetTable(np.empty(0, np.int64), np.empty(0, np.int32))
 
 @inlined
 def fetch_ahead(rows, order, r, memory, on_lines):
-    """Prefetch later rows and the columns of their features; on_lines: no feature's columns straddle two cache lines."""
+    """Prefetch later rows and the columns of their features; on_lines: no feature's columns lie in two cache lines."""
     indptr, indices, values, _, _ = rows
     columns, width = memory.columns, memory.width
     if r + ROW_AHEAD < order.shape[0]:
@@ -103,8 +98,7 @@ def is_queried(query, key, number, margin):
 
 @inlined
 def copy_row(indices, values, start, stop, offset, sign, at, bias, constant, row_indices, row_values):
-    """Copy a row, and the constant feature if there is one, to position ``at`` of a scratch row.  Returns the position
-    after it."""
+    """Copy a row, and the constant feature if there is one, to position ``at`` of a scratch row: where it ends."""
     for k in range(start, stop):
         row_indices[at] = np.int64(indices[k]) + offset
         row_values[at] = sign * value_at(values, k)
@@ -120,12 +114,6 @@ def copy_row(indices, values, start, stop, offset, sign, at, bias, constant, row
 def importance_of(weights, i):
     """The weight of row i; weights (n,), or ``EVEN``."""
     return weights[i] if weights.shape[0] > 0 else 1.0
-
-
-@inlined
-def has_none(label, numbers):
-    """Whether a row has no label."""
-    return label != label if numbers else label == NO_LABEL
 
 
 @inlined
@@ -152,41 +140,25 @@ def pair_of(of_class, sides):
 
 
 @inlined
-def costly_pair(of_class, right, costs):
-    """(s, loss): s is the predicted class or, by the rule of the largest loss, that of the largest score_s -
-    score_right + sqrt(cost), which is the loss (ties: the smaller); s = -1 if it is the right class itself."""
-    wrong = 0
-    largest = -np.inf
-    for c in range(of_class.shape[0]):
-        value = of_class[c] + costs.roots[right, c] if costs.max_loss else of_class[c]
-        if value > largest:
-            largest, wrong = value, c
-    if wrong == right:
-        return -1, 0.0
-    return wrong, of_class[wrong] - of_class[right] + costs.roots[right, wrong]
-
-
-@inlined
 def loss_of_pair(of_class, right, wrong, costs, function):
-    """(wrong, z, loss): the class to step away from, -1 for none; the margin that the learner gets; its loss."""
+    """(wrong, z, loss): the class to step away from, -1 for none; the margin that the learner gets; its loss.
+
+    With costs wrong is the predicted class or, by the rule of the largest loss, that of the largest score_wrong -
+    score_right + sqrt(cost), which is the loss (ties: the smaller); none if it is the right class itself."""
     if costs.costs.shape[0] > 0:
-        wrong, loss = costly_pair(of_class, right, costs)
+        wrong, largest = 0, -np.inf
+        for c in range(of_class.shape[0]):
+            score = of_class[c] + costs.roots[right, c] if costs.max_loss else of_class[c]
+            if score > largest:
+                largest, wrong = score, c
+        if wrong == right:
+            return -1, 1.0, 0.0
+        loss = of_class[wrong] - of_class[right] + costs.roots[right, wrong]
         return wrong, 1.0 - loss, loss  # the margin whose hinge loss this is
     if right < 0 or wrong < 0:
         return -1, 1.0, 0.0
     z = of_class[right] - of_class[wrong]
     return wrong, z, value(function, z, 1.0, 1.0)
-
-
-@inlined
-def losses_of_each(of_class, sides, function):
-    """(the sum of the learners' losses, whether some margin is 0 or less)."""
-    loss = 0.0
-    below = False
-    for c in range(of_class.shape[0]):
-        loss += value(function, of_class[c], sides[c], 1.0)
-        below = below or sides[c] * of_class[c] <= 0.0
-    return loss, below
 
 
 @inlined
@@ -222,10 +194,11 @@ def judged(of_class, sides, one, pair, numbers, sets, costs, importance, query, 
     """Count a row, given its scores.  Returns (right, wrong, z), of a pair, and the importance, 0.0 if the row's label
     is not queried."""
     right, wrong, z, target = 0, -1, of_class[0], sides[0]
-    shown, lead = z, z
-    loss, below = 0.0, False
-    if not pair:
-        loss, below = losses_of_each(of_class, sides, function)
+    shown, lead, loss, below = z, z, 0.0, False
+    if not pair:  # the sum of the learners' losses, and whether some margin is 0 or less
+        for c in range(of_class.shape[0]):
+            loss += value(function, of_class[c], sides[c], 1.0)
+            below = below or sides[c] * of_class[c] <= 0.0
     if one:
         below = below and not numbers
         mistake = (z - target) * (z - target) if numbers else 1.0 if below else 0.0
@@ -282,10 +255,8 @@ def step_of_pair(right, wrong, z, importance, rows, i, d, bias, memory, work):
 
 @inlined
 def learn_row(rows, i, d, bias, prior, memory, query, key, tally, out, numbers, sets, costs, work):
-    """Predict row i, then learn from it; out (k,): for its scores, or (0,).  The others: see ``learn_rows``.
-
-    No function that it calls makes arrays, since counting the references to them takes as long as the row.
-    """
+    """Predict row i, then learn from it; out (k,): for its scores, or (0,); the others: see ``learn_rows``.  No
+    function that it calls makes arrays, since counting the references to them takes as long as the row."""
     indptr, indices, values, y, weights = rows
     of_class, sides = work.of_class, work.sides
     k = 1 if ONE else of_class.shape[0]
@@ -309,7 +280,7 @@ def learn_row(rows, i, d, bias, prior, memory, query, key, tally, out, numbers, 
         if out.shape[0] > 0:
             out[c] = z
     label = float(y[i])
-    if has_none(label, numbers):
+    if label != label if numbers else label == NO_LABEL:
         return
     if k == 1:
         sides[0] = label
@@ -382,8 +353,6 @@ def read_weights(memory, average, out):
 
 
 class Loops(NamedTuple):
-    """A learner's compiled loops."""
-
     one: Callable
     each: Callable
     pair: Callable
@@ -416,8 +385,7 @@ def loops_of(rule: Rule) -> Loops:
 
 
 def numpy_loops(learner: Learner, settings: dict, average: bool) -> Loops:
-    """The loops of a learner with these settings that is a function of numpy arrays (``Learner.update_numpy``), in plain
-    Python."""
+    """The loops of a learner with an ``update_numpy`` and these settings, in plain Python."""
     rule, state = learner.rule, SimpleNamespace(settings=settings)
     names = list(enumerate(rule.columns._fields))[1 : len(rule.columns) - rule.columns.n_averaging]
     scalars = list(enumerate(rule.scalars._fields))

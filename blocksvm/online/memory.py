@@ -66,5 +66,4 @@ def unsigned(positions: Layout) -> Layout:
 
 
 def parameters(*names: str) -> Layout:
-    """The layout of settings as numbers: the common ones, then these."""
     return layout(*COMMON, *names)

@@ -66,7 +66,6 @@ def sum_of_squares(row):
 
 @inlined
 def is_small(scale, parameters):
-    """Whether a scale is to be multiplied in."""
     return scale < (SMALLEST_AVERAGED if averages(parameters) else SMALLEST_SCALE)
 
 
@@ -102,8 +101,7 @@ def add_plain(row, factor, memory):
 
 @inlined
 def plain_current(j, memory):
-    columns, width = memory.columns, memory.width
-    return columns[j * width]
+    return memory.columns[j * memory.width]
 
 
 @inlined
@@ -120,19 +118,12 @@ def plain_rule(update, columns: Layout = COLUMN, **more) -> Rule:
     return Rule(dot, update, plain_current, mean, columns, **more)
 
 
-# placeholders, which ``lazy`` replaces
-SUM, ROUND = 0, 0  # positions of the sum of w_j over the rounds, and of the round, with which feature j is up to date
+# placeholders, which ``lazy`` replaces: idle(slot, memory) -> (w_j, its sum over the rounds since feature j was up to
+# date), slot: of its numbers, unsigned; moved(slot, g, eta, memory) -> w_j after a step against the derivative g by it,
+# of a feature that is up to date; positions of the sum of w_j over the rounds, and of the round with which it is
+idle = moved = plain_current
+SUM, ROUND = 0, 0
 L1 = parameters("l1").l1  # of those that use ``score``
-
-
-def idle(slot, memory):
-    """(w_j, its sum over the rounds since feature j was up to date); slot: of its numbers, unsigned."""
-    raise NotImplementedError
-
-
-def moved(slot, g, eta, memory):
-    """w_j after a step against the derivative g by it, of a feature that is up to date."""
-    raise NotImplementedError
 
 
 def score(row, memory):

@@ -16,8 +16,6 @@ from blocksvm.online.learner import LARGEST, NO_TARGETS, PROTOTYPE, REST, SHARED
 from blocksvm.online.loops import EVEN, LOSS_SUM, NO_SETS, ROWS, TALLY_LENGTH, SetTable, loops_of, numpy_loops
 from blocksvm.online.memory import Layout, Memory
 
-NO_SCRATCH = np.empty(0)
-
 
 class Rows(NamedTuple):
     """The rows that a kernel reads: arrays of a block, by the names that they have there."""
@@ -42,7 +40,6 @@ class LearnerState:
 
 
 def check_norm(name: str, norm: float) -> None:
-    """InputError where the longest row is too long for any learner."""
     if norm > LARGEST:
         raise InputError(
             f"{name}: holds a row of norm {norm:g}; online learners take up to {LARGEST:g}, scale the values"
@@ -79,52 +76,42 @@ class Runner:
                  n_classes: int = 2, rule: str | None = None, key: int = 0, **shared):  # fmt: skip
         chosen = learner if isinstance(learner, Learner) else get_learner(learner)
         shared = SHARED.resolve(shared | {"multiclass": rule}, chosen.name)
-        chosen = chosen.of_targets(shared["targets"])
-        self.real = not of_classes(shared["targets"])
-        self.predicts_rows = shared["targets"] == NO_TARGETS
-        for name in ("multiclass", "query"):
-            if self.real and shared[name] is not None:
+        targets, query, multiclass, self.average = (shared[of] for of in ("targets", "query", "multiclass", "average"))
+        chosen = chosen.of_targets(targets)
+        self.name, self.n_classes = chosen.name, n_classes
+        self.real, self.sets, self.predicts_rows = not of_classes(targets), targets == SETS, targets == NO_TARGETS
+        for name, value in (("multiclass", multiclass), ("query", query)):
+            if self.real and value is not None:
                 raise InputError(
-                    f"{option(name)}: is for classes, and {option('targets', shared['targets'])} is given; leave it out"
+                    f"{option(name)}: is for classes, and {option('targets', targets)} is given; leave it out"
                 )
-        self.name = chosen.name
-        self.sets = shared["targets"] == SETS
-        if self.sets and shared["query"] is not None:
+        if self.sets and query is not None:
             raise InputError(f"{option('query')}: is for rows of one label each, not for sets of them; leave it out")
-        self.rule = (shared["multiclass"] or PROTOTYPE) if n_classes > 2 or self.sets else None
-        self.n_classes = n_classes
+        self.rule = (multiclass or PROTOTYPE) if n_classes > 2 or self.sets else None
         self.settings = chosen.resolve(settings, known)
-        check_costs(self.settings, n_classes, shared["targets"], shared["multiclass"])
+        check_costs(self.settings, n_classes, targets, multiclass)
         self.costs: CostMatrix | None = None
         self.learner = chosen.of(self.settings)
-        for name, value in (("average", shared["average"]), ("bias", bias)):
+        for name, value in (("average", self.average), ("bias", bias)):
             if value and name not in self.learner.takes:
-                where = "" if shared["targets"] is None else f" with {option('targets', shared['targets'])}"
+                where = "" if targets is None else f" with {option('targets', targets)}"
                 raise InputError(f"{option(name)}: {chosen.name} does not accept it{where}; leave it out")
         self.ranks = self.sets and self.rule != REST
         if self.ranks and self.learner.rule.jointly:
-            raise InputError(
-                f"{self.name}: its rule is for rows of one label each; for sets of them give "
-                f"{option('multiclass', 'rest')}, or another learner"
-            )
-        self.average = shared["average"]
+            cure = f"give {option('multiclass', 'rest')}, or another learner"
+            raise InputError(f"{self.name}: its rule is for rows of one label each; for sets of them {cure}")
         if not (0.0 <= bias <= LARGEST):
             raise InputError(f"{option('bias', bias)}: must be from 0 to {LARGEST:g}")
-        if "max_norm" in self.learner.settings:
-            if bias:
-                raise InputError(f"{option('bias')}: {self.name} has a bias of its own; leave it out")
-            bias = self.settings["max_norm"]
-        self.bias = bias
-        self.query = math.inf if shared["query"] is None else shared["query"]
-        self.key = np.uint64(key % 2**64)
-        rule = self.learner.rule
+        own_bias = "max_norm" in self.learner.settings
+        if own_bias and bias:
+            raise InputError(f"{option('bias')}: {self.name} has a bias of its own; leave it out")
+        self.bias = self.settings["max_norm"] if own_bias else bias
+        self.query, self.key = math.inf if query is None else query, np.uint64(key % 2**64)
+        rule, by_numpy = self.learner.rule, self.learner.update_numpy is not None
         self.parameters = np.array(rule.packed(self.settings, self.average))
         self.loss = get_loss(self.learner.loss_of(self.settings))
         self.function = self.loss.at(self.settings)
-        if self.learner.update_numpy is None:
-            self.loops = loops_of(rule)
-        else:
-            self.loops = numpy_loops(self.learner, self.settings, self.average)
+        self.loops = numpy_loops(self.learner, self.settings, self.average) if by_numpy else loops_of(rule)
         self.width, self.n_scalars = rule.width(self.average), len(rule.scalars)
         self.n_vectors = n_classes if self.rule else 1
         self.n_learners = n_classes if self.rule == REST else 1
@@ -165,22 +152,17 @@ class Runner:
             self.diverged(f"by row {int(state.tally[ROWS]):,}")
 
     def take_costs(self, labels: Labels | None) -> None:
-        """Set the costs of the settings, if there are any, for these classes.  Raises InputError where they are of
-        other labels."""
+        """Set the costs of the settings, if any, for these classes; InputError where they are of other labels."""
         if self.settings.get("costs") is not None:
             self.costs = CostMatrix.of(self.settings["costs"], self.settings["cost_rule"], labels)
 
     def check_features(self, n: int) -> None:
-        """Raise InputError where the rows have more features than the setting n_features."""
-        most = self.settings.get("n_features")
-        n *= self.n_vectors // self.n_learners
+        most, n = self.settings.get("n_features"), n * (self.n_vectors // self.n_learners)
         if most is not None and n > most:
-            raise InputError(
-                f"{option('n_features', most)}: the rows have {n:,} features already; give as many as there are"
-            )
+            what = f"the rows have {n:,} features already"
+            raise InputError(f"{option('n_features', most)}: {what}; give as many as there are")
 
     def check_weights(self) -> None:
-        """Raise InputError where the learner does not support weights of rows."""
         if WEIGHTS not in self.learner.takes:
             raise InputError(f"{self.name}: does not support weights of rows; leave them out")
 
@@ -215,17 +197,15 @@ class Runner:
     def memory(self, columns: np.ndarray, scalars: np.ndarray) -> Memory:
         """The memory for the loops; scalars: of one learner, or of one per class."""
         by_learner = scalars.reshape(-1, self.n_scalars)
-        return Memory(columns, self.width, by_learner, self.parameters, self.function, NO_SCRATCH)
+        return Memory(columns, self.width, by_learner, self.parameters, self.function, np.empty(0))
 
     def read_weights(self, columns: np.ndarray, scalars: np.ndarray, out: np.ndarray) -> None:
-        """The weights of some features in ``out``, without a prior model's; scalars (k, n_scalars).  Raises InputError
-        where they overflowed."""
+        """The weights of some features in ``out``, without a prior model's; InputError where they overflowed."""
         self.loops.read_weights(self.memory(columns, scalars), self.average, out)
         if not np.isfinite(out).all():
             self.diverged("in the rows learned from")
 
     def describe(self, scalars: np.ndarray) -> dict:
-        """The learner's entries of a model's description."""
         named = dict(zip(self.learner.rule.scalars._fields, scalars.tolist(), strict=False))
         return self.learner.describe(self.settings, named)
 
@@ -234,9 +214,6 @@ class Runner:
         return 8 * ((self.feature_numbers + 1 + self.average) * (d + 1) + self.scalar_length)
 
     def new_state(self, d: int) -> LearnerState:
-        """The initial state for d features and the constant one."""
-        state = LearnerState(
-            np.zeros((d + 1) * self.feature_numbers), np.zeros(self.scalar_length), np.zeros(TALLY_LENGTH)
-        )
+        state = LearnerState(*map(np.zeros, ((d + 1) * self.feature_numbers, self.scalar_length, TALLY_LENGTH)))
         self.start(state)
         return state

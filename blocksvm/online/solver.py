@@ -3,7 +3,6 @@
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -21,8 +20,8 @@ from blocksvm.solvers.solver import Capabilities, Method, PassResult, Solver, St
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
-# entries of state["epochs"], which model files have four of: rows with a margin not above 0 before this epoch, and in the
-# last one, -1 before there was one
+# entries of state["epochs"], of which model files have four: rows with a margin not above 0 before this epoch, and in
+# the last one, -1 before there was one
 BEFORE, LAST = range(2)
 EPOCHS_LENGTH = 4
 
@@ -51,8 +50,7 @@ class RowSolver(Solver):
 
     @abstractmethod
     def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, state: State) -> Iterator[int]:
-        """Predict each row of ``order``, then learn from it.  Yields numbers of rows so far, among them those at which
-        progress is reported."""
+        """Predict each row of ``order``, then learn from it; yields numbers of rows, those of reports among them."""
         ...
 
     def start(self, state: State) -> None:
@@ -69,16 +67,13 @@ class RowSolver(Solver):
         return weights
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
-        tally = state["tally"]
-        before = tally.copy()
+        before = state["tally"].copy()
         rows = self.learn(block, self.row_weights(block), order, state)
         reports = tuple(self.progress(state) for n in rows if is_reported(n))
-        done = tally - before
-        nnz, loss = int(done[loops.NONZEROS]), float(done[loops.LOSS_SUM])
-        return PassResult(len(order), nnz, loss, True, reports)
+        done = state["tally"] - before
+        return PassResult(len(order), int(done[loops.NONZEROS]), float(done[loops.LOSS_SUM]), True, reports)
 
     def end_outer(self, state: State, outer: int) -> None:
-        """Count the rows with a margin not above 0 in this epoch."""
         epochs, rows = state["epochs"], state["tally"][loops.NOT_POSITIVE]
         epochs[LAST] = rows - epochs[BEFORE]
         epochs[BEFORE] = rows
@@ -92,29 +87,23 @@ class RowSolver(Solver):
 
 
 class OnlineSolver(RowSolver):
-    """The ``Solver`` of any online learner, whose state it has, too."""
-
-    def __init__(self, learner: Learner, capabilities: Capabilities, task: Task):
-        source = task.source
+    def __init__(self, learner: Learner, task: Task):
+        source, self.name, self.sets = task.source, learner.name, None
         shared = {name: value for name, value in task.settings.items() if name in SHARED}
-        self.sets = None
-        targets, sets = shared.get("targets"), source.label_kind == SETS
-        real = not of_classes(targets)
-        if sets and not real:
-            if targets is not None and targets != SETS:
+        targets = shared.get("targets")
+        real, labels = not of_classes(targets), source.labels
+        if source.label_kind == SETS and not real:
+            if targets not in (None, SETS):
                 raise InputError(f"{source.name}: its rows have sets of labels; leave {option('targets')} out")
             targets = shared["targets"] = SETS
             labels, self.member, _ = kinds_of(source)
             self.sets = loops.SetTable.of(map(np.flatnonzero, self.member))
-            k = len(labels.values)
-        else:
-            if targets == SETS:
-                raise InputError(
-                    f"{source.name}: its labels are {source.label_kind}, no sets; leave {option('targets')} out"
-                )
-            if targets != NO_TARGETS:
-                (require_numbers if real else require_labels)(source)
-            k = 2 if real else len(source.labels.values)
+        elif targets == SETS:
+            what = f"its labels are {source.label_kind}, no sets"
+            raise InputError(f"{source.name}: {what}; leave {option('targets')} out")
+        elif targets != NO_TARGETS:
+            (require_numbers if real else require_labels)(source)
+        k = 2 if real else len(labels.values)
         known = known_of(source, task.bias)
         self.factors = factors_by_code(task, learner, targets)
         if shared.get("multiclass") is not None and k == 2 and not (real or self.sets):
@@ -122,33 +111,24 @@ class OnlineSolver(RowSolver):
         if shared.get("multiclass") != REST and (k > 2 or self.sets):
             known["n_features"] *= k  # the prototypes' features are features of one learner
         settings = {name: value for name, value in task.settings.items() if name not in COMMON_SETTINGS}
-        self.name = learner.name
-        self.runner = Runner(
+        self.runner = runner = Runner(
             learner, settings, known, average=shared.get("average", False), bias=task.bias, n_classes=k,
-            rule=shared.get("multiclass"), query=shared.get("query"), targets=shared.get("targets"),
+            rule=shared.get("multiclass"), query=shared.get("query"), targets=targets,
         )  # fmt: skip
-        self.runner.take_costs(source.labels)
-        chosen = self.runner.learner
-        takes = chosen.takes
-        self.capabilities = replace(capabilities, takes_prior=PRIOR in takes, takes_weights=WEIGHTS in takes)
-        self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
+        runner.take_costs(source.labels)
+        self.capabilities = capabilities_of(runner.learner)
+        self.settings = runner.settings | SHARED.resolve(shared, learner.name)
         if self.factors is not None:
             self.settings["class_weight"] = task.settings["class_weight"]
-        self.ranks = self.runner.ranks
-        self.real_targets = self.runner.real
-        self.predicts_rows, self.costs = self.runner.predicts_rows, self.runner.costs
-        self.on_mistakes = chosen.acts_up_to <= 0.0
-        self.n_vectors = self.runner.n_vectors
-        self.bias = self.runner.bias
-        self.state_arrays = (
-            StateArray("features", "feature", columns=self.runner.feature_numbers),
-            StateArray("scalars", "scalar", self.runner.scalar_length),
-            *self.counts,
-        )
+        self.ranks, self.real_targets, self.predicts_rows = runner.ranks, runner.real, runner.predicts_rows
+        self.on_mistakes = runner.learner.acts_up_to <= 0.0
+        self.n_vectors, self.bias, self.costs = runner.n_vectors, runner.bias, runner.costs
+        features = StateArray("features", "feature", columns=runner.feature_numbers)
+        self.state_arrays = (features, StateArray("scalars", "scalar", runner.scalar_length), *self.counts)
 
     def plan_memory(self, budget: Budget, source: Source, saved: Mapping | None = None) -> None:
         if self.sets is not None:
-            budget.take("sets of labels", self.member.nbytes + self.sets.nbytes)
+            budget.take("sets of labels", sum(array.nbytes for array in (self.member, *self.sets)))
         if self.runner.costs is not None:
             budget.take("costs", 4 * self.runner.costs.costs.nbytes)
 
@@ -179,8 +159,8 @@ class OnlineSolver(RowSolver):
             return f"the last epoch made no mistake: {separated}, {which}"
         queried = f", {tally[loops.CORRECTED]:,.0f} of them on labels asked for" if math.isfinite(runner.query) else ""
         return (
-            f"every epoch made mistakes, {tally[loops.NOT_POSITIVE]:,.0f} in all{queried}: this does not show whether the "
-            "rows are separable"
+            f"every epoch made mistakes, {tally[loops.NOT_POSITIVE]:,.0f} in all{queried}: this does not show whether "
+            "the rows are separable"
         )
 
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:
@@ -190,16 +170,16 @@ class OnlineSolver(RowSolver):
         return self.runner.describe(state["scalars"])
 
 
+def capabilities_of(learner: Learner) -> Capabilities:
+    prior, weights = PRIOR in learner.takes, WEIGHTS in learner.takes
+    return Capabilities(continues=True, predicts_first=True, takes_prior=prior, takes_weights=weights)
+
+
 def method_of(learner: Learner) -> Method:
-    """The ``Method`` of a learner, for the training loop."""
-    capabilities = Capabilities(
-        continues=True, takes_prior=PRIOR in learner.takes, takes_weights=WEIGHTS in learner.takes, predicts_first=True,
-    )  # fmt: skip
+    choosing = learner.chooser, learner.targets and "targets", "loss" in learner.settings and "loss"
     return Method(
-        learner.name, learner.summary, learner.settings + COMMON_SETTINGS, capabilities,
-        partial(OnlineSolver, learner, capabilities),
-        (*((learner.chooser,) if learner.chooser else ()), *(("targets",) if learner.targets else ()),
-         *(("loss",) if "loss" in learner.settings else ())),
+        learner.name, learner.summary, learner.settings + COMMON_SETTINGS, capabilities_of(learner),
+        partial(OnlineSolver, learner), tuple(filter(None, choosing)),
         lambda settings: settings_of(learner, settings) + COMMON_SETTINGS,
     )  # fmt: skip
 
@@ -220,7 +200,6 @@ def factors_by_code(task: Task, learner: Learner, targets: str | None = None) ->
 
 
 def check_class_weight(learner: Learner, targets: str | None) -> None:
-    """Raise InputError where rows have no class each, or the learner's rule does not support weights of rows."""
     if targets == SETS or not of_classes(targets):
         raise InputError(f"{option('class_weight')}: is for rows of one label each; leave it out")
     if WEIGHTS not in learner.takes:
@@ -233,7 +212,6 @@ def at_codes(factors: tuple[float, ...], labels: Labels) -> np.ndarray:
 
 
 def require_two_classes(source: Source, name: str) -> None:
-    """Raise InputError where the rows of this learner do not have labels of two classes."""
     require_labels(source)
     if not source.labels.binary:
         raise InputError(f"{name}: learns two classes; {source.name} has {len(source.labels.values)}")

@@ -9,8 +9,9 @@ from blocksvm.kernels import kernel
 def rank_rows(values, y, order, no_label, bits, counts):
     """Count the decision values (m,) of the rows ``order`` (m,) of y (n,), -1, +1 or ``no_label``, for a curve.
 
-    counts (2, 2^bits) int64: by the upper ``bits`` of the float32 of the values, as a number that rises with them, those
-    of rows of -1, and of +1.  Returns how many rows have a label, and the sum of log(1 + e^-m) over their margins m.
+    counts (2, 2^bits) int64: by the upper ``bits`` of the float32 of the values, as a number that rises with them,
+    those of rows of -1, and of +1.  Returns how many rows have a label, and the sum of log(1 + e^-m) over their margins
+    m.
     """
     rows = 0
     total = 0.0

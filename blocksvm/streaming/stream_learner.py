@@ -26,7 +26,7 @@ from blocksvm.streaming.ahead import ParsedPart
 from blocksvm.streaming.ranking_kernels import rank_rows
 
 VALUE_BITS = 16  # of a float32 decision value: sign, exponent, and 7 bits after the leading one
-RANKING_BYTES = 2 * 8 << VALUE_BITS  # of a curve
+RANKING_BYTES = 2 * 8 << VALUE_BITS  # of a curve, for any number of rows
 AREA_BYTES = 4 * 8 << VALUE_BITS  # while its area is computed
 SMALLEST = 4_096  # features at first
 # Bytes of learners for all hashes, from which on these are numbered: three numbers of each at 22 bits.  An entry's
@@ -47,24 +47,11 @@ class StreamLearner:
     """
 
     def __init__(self, runner: Runner, method: MethodMeta, has_prior: bool):
-        self.runner, self.method, self.has_prior = runner, method, has_prior
+        self.runner, self.method, self.name, self.has_prior = runner, method, method.name, has_prior
         self.curve = RankCurve(VALUE_BITS) if runner.signed else None
-        self.ranked, self.log_loss_sum = 0, 0.0
-        self.capacity = 0
+        self.ranked, self.log_loss_sum, self.capacity = 0, 0.0, 0
         self.reserved = self.reserved_prior = np.empty(0)
         self.state = LearnerState(self.reserved, np.zeros(runner.scalar_length), np.zeros(TALLY_LENGTH))
-
-    @property
-    def name(self) -> str:
-        return self.method.name
-
-    def ranking_bytes(self) -> int:
-        """Bytes of the ranking of its predictions, for any number of rows."""
-        return 0 if self.curve is None else RANKING_BYTES
-
-    def feature_bytes(self) -> int:
-        """Bytes of a feature: weights, the learner's other numbers, and those for saving it."""
-        return 8 * self.runner.feature_numbers + 8 * self.runner.n_vectors * (1 + self.has_prior)
 
     def reserve(self, most: int, capacity: int) -> None:
         """Reserve memory for ``most`` features, of which the first ``capacity`` are used at first."""
@@ -125,8 +112,7 @@ class StreamLearner:
         return progress_of(self.state.tally, self.runner.real, self.runner.costs) | ranked
 
     def slots(self, start: int, stop: int, n: int) -> np.ndarray:
-        """Where features start..stop-1 stand in memory, counted as files have them: class after class, ``n`` and the
-        constant one of each."""
+        """Where features start..stop-1 of a file stand in memory: class after class, ``n`` and the constant one."""
         c, j = np.divmod(np.arange(start, stop), n + 1)
         return c * (self.capacity + 1) + np.where(j == n, self.capacity, j)
 
@@ -170,15 +156,14 @@ class StreamFeatures:
 
     def __init__(self, learners: list[StreamLearner], bits: int | None, budget: int, numbered: bool | None = None):
         self.learners, self.bits = learners, bits
-        per_feature = sum(learner.feature_bytes() for learner in learners)
+        saved = sum(learner.runner.n_vectors * (1 + learner.has_prior) for learner in learners)
+        numbers = sum(learner.runner.feature_numbers for learner in learners)
+        per_feature = 8 * (numbers + saved)
         if bits is not None:
             known = 1 << bits
-            learner_bytes = 8 * known * sum(learner.runner.feature_numbers for learner in learners)
             if numbered is None:
-                numbered = learner_bytes >= NUMBERED_FROM and known * (per_feature + BYTES_A_HASH) <= budget
-            if numbered:
-                per_feature += BYTES_A_HASH
-            need = known * per_feature
+                numbered = 8 * known * numbers >= NUMBERED_FROM and known * (per_feature + BYTES_A_HASH) <= budget
+            need = known * (per_feature + BYTES_A_HASH * numbered)
             if need > budget:
                 raise InputError(
                     f"{option('bits', bits)}: takes {need / 1e6:,.0f} MB where {option('memory')} leaves "
@@ -194,18 +179,6 @@ class StreamFeatures:
         for learner in learners:
             learner.reserve(self.most, self.capacity)
 
-    def _grow(self, wanted: int) -> None:
-        """Give the learners memory for ``wanted`` features."""
-        capacity = min(self.most, max(wanted, self.capacity + self.capacity // 2))
-        if wanted > capacity:
-            raise InputError(
-                f"{wanted:,} features do not fit in {option('memory')}; raise it, or hash them with {option('bits')} "
-                f"(up to {int(np.log2(max(2, self.most)))} fit)"
-            )
-        self.capacity = capacity
-        for learner in self.learners:
-            learner.grow(capacity)
-
     def find(self, part: ParsedPart) -> None:
         """Set the features of a part's rows, new ones added to the table.  The learners' memory stays as it is, so that
         earlier rows may be learned from meanwhile: ``hold`` follows."""
@@ -219,17 +192,22 @@ class StreamFeatures:
         return (ids, self.most) if self.table is None else (self.table.add(ids), len(self.table))
 
     def hold(self, n_features: int) -> None:
-        """Let the learners have so many features."""
         if self.table is None:
             return
         for learner in self.learners:
             learner.runner.check_features(n_features)
+        if n_features > self.most:
+            raise InputError(
+                f"{n_features:,} features do not fit in {option('memory')}; raise it, or hash them with "
+                f"{option('bits')} (up to {int(np.log2(max(2, self.most)))} fit)"
+            )
         if n_features > self.capacity:
-            self._grow(n_features)
+            self.capacity = min(self.most, max(n_features, self.capacity + self.capacity // 2))
+            for learner in self.learners:
+                learner.grow(self.capacity)
         self.n_features = n_features
 
     def indices(self, ids: np.ndarray) -> np.ndarray:
-        """Features (int32) of ids that are known before rows are read."""
         positions, n_features = self._positions(ids)
         self.hold(n_features)
         return positions
@@ -240,17 +218,16 @@ class StreamFeatures:
 
 
 def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[StreamLearner]:
-    """The learners of a stream with these ``StreamSettings``; classes: None where labels are numbers.  InputError for
-    settings that do not fit."""
+    """The learners of ``StreamSettings``; classes: None where labels are numbers.  InputError for what does not fit."""
     names = settings.learner.split(",")
     shared = {name: getattr(settings, name) for name in SHARED.names()}
-    learners, used = [], set()
+    learners, left = [], set(settings.settings) if len(names) > 1 else set()
     for name in names:
         values = settings.settings
         if len(names) > 1:
             takes = settings_of(get_learner(name), values | {"targets": settings.targets}).names()
             values = {setting: value for setting, value in values.items() if setting in takes}
-            used |= set(values)
+            left -= set(values)
         runner = Runner(
             name, values, {}, average=settings.average, bias=settings.bias or 0.0,
             n_classes=len(classes.values) if classes else 2, rule=settings.multiclass, query=settings.query,
@@ -273,7 +250,6 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
         learners.append(StreamLearner(runner, MethodMeta(name, True, plain(resolved)), has_prior))
     if len(set(names)) < len(names):
         raise InputError(f"{option('learner', settings.learner)}: names a learner twice")
-    left = [setting for setting in settings.settings if len(names) > 1 and setting not in used]
-    if left:
-        raise InputError(f"{option(left[0])}: none of the learners {', '.join(names)} has it; leave it out")
+    if first := next(filter(left.__contains__, settings.settings), None):
+        raise InputError(f"{option(first)}: none of the learners {', '.join(names)} has it; leave it out")
     return learners

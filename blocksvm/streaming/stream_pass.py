@@ -30,7 +30,7 @@ from blocksvm.online.solver import is_reported
 from blocksvm.store.recipe import UNCHANGED, Recipe
 from blocksvm.streaming import stream_takeover as takeover
 from blocksvm.streaming.ahead import ParsedAhead, ParsedPart
-from blocksvm.streaming.stream_learner import AREA_BYTES, StreamFeatures, StreamLearner, learners_of
+from blocksvm.streaming.stream_learner import AREA_BYTES, RANKING_BYTES, StreamFeatures, StreamLearner, learners_of
 from blocksvm.streaming.targets import SetTargets, StreamTargets
 
 OF_PASSES = ("rows", "cumulative_loss", "mistakes", "squared_errors", "cumulative_cost")
@@ -42,13 +42,10 @@ class StreamSettings:
     """Settings of a stream.
 
     learner: the name, or several with commas between them, '' where a model's goes on; settings: the learners' own, by
-    name, each for those that have it; labels: the classes, also as 'NEG,POS'; None: -1 and +1, or 0 and 1,
-    whichever comes;
-    targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are
-    ignored; bits: hash ids to 2^bits features, None: a table; query: b of selective sampling, None: ask for every
-    label; memory: bytes; normalize, duplicates: None is 'none' and 'error', or as the model has it with which the
-    stream goes on; options: the format's own settings, by name; passes: over the inputs; test: predict only, and learn
-    nothing; idf, scale: those of the model with which it goes on.
+    name, each for those that have it; labels: the classes, also as 'NEG,POS'; None: -1 and +1, or 0 and 1, whichever
+    comes; bits: hash ids to 2^bits features, None: a table; normalize, duplicates: None is 'none' and 'error', or as
+    the model has it with which the stream goes on; options: the format's own settings, by name; idf, scale: those of
+    that model; the others: as the options of the command have them.
     """
 
     learner: str = ""
@@ -115,14 +112,8 @@ class StreamReport:
     passes: list[dict] | None = None
 
 
-def between(begin: dict, end: dict) -> dict:
-    """The losses between two reports."""
-    return {name: end[name] - begin[name] for name in OF_PASSES if end[name] is not None}
-
-
 class StreamPass:
-    """One pass over inputs, or several: ``api.streams.Stream``, which says what is called when, with settings that are
-    made already."""
+    """One pass over inputs, or several, with settings that are made; ``api.streams.Stream`` tells of the calls."""
 
     def __init__(self, settings: StreamSettings, *, prior: Location | None = None, start_from: Location | None = None,
                  on_report=lambda report: None, on_fault=lambda sentence: None, on_save=None, stop=lambda: False,
@@ -131,11 +122,10 @@ class StreamPass:
             raise InputError(f"{option('passes', settings.passes)}: must be 1 or more")
         if settings.test and start_from is None and prior is None:
             raise InputError(f"{option('test')}: learns nothing; give {option('start_from')}, a model to test")
-        if "," in settings.learner:
-            alone = {"start_from": start_from, "test": settings.test, "predictions": on_predicted, "ask": on_query}
-            for name, value in alone.items():
-                if value:
-                    raise InputError(f"{option(name)}: is for one learner; {settings.learner} are several")
+        alone = {"start_from": start_from, "test": settings.test, "predictions": on_predicted, "ask": on_query}
+        for name, value in alone.items():
+            if value and "," in settings.learner:
+                raise InputError(f"{option(name)}: is for one learner; {settings.learner} are several")
         if on_query is not None and settings.query is None:
             raise InputError(f"{option('ask')}: needs {option('query')}, which says how likely labels are asked for")
         if settings.test and settings.query is not None:
@@ -151,7 +141,7 @@ class StreamPass:
             on_fault(sentence)
 
         prior_model = None if prior is None else describe_model(prior)
-        self.prior_fingerprint = None if prior is None else describe_model(prior).content
+        self.prior_fingerprint = None if prior_model is None else prior_model.content
         kind = SetTargets if settings.targets == SETS else StreamTargets
         self.targets = kind(settings, prior, prior_model, skip, bool(on_predicted or on_query))
         if start_from is not None:
@@ -167,10 +157,9 @@ class StreamPass:
         self.factors = takeover.factors_to_go_on(start_from, factor) if factor else None
         reading = ReaderOptions(settings.recipe, offers=("duplicates", "bits"), factors=self.factors)
         self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.n_jobs, stop)
-        prior_takes = takeover.taken_over_bytes(prior_model, self.factors)
-        ranked = sum(learner.ranking_bytes() for learner in self.learners)
-        self.ranking_bytes = ranked + AREA_BYTES if ranked else 0  # areas are found one after the other
-        besides = self.ranking_bytes + prior_takes
+        ranked = sum(learner.curve is not None for learner in self.learners)
+        self.ranking_bytes = RANKING_BYTES * ranked + AREA_BYTES * (ranked > 0)  # areas are found one after the other
+        besides = self.ranking_bytes + takeover.taken_over_bytes(prior_model, self.factors)
         left = settings.memory - self.ahead.planned_bytes - besides
         if left < 1_000_000:
             least = 10**6 * math.ceil(self.ahead.least_memory(1_000_000 + besides) / 1e6)
@@ -217,7 +206,9 @@ class StreamPass:
         progress = each[leading.name]
         passes = None
         if self.settings.passes > 1:
-            passes = [between(*ends) for ends in pairwise([*(begin[leading.name] for begin in self.begins), progress])]
+            ends = pairwise([*(begin[leading.name] for begin in self.begins), progress])
+            counted = [name for name in OF_PASSES if progress[name] is not None]
+            passes = [{name: end[name] - begin[name] for name in counted} for begin, end in ends]
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
         if leading.runner.sets:
             label, score = (None if c < 0 else labels.values[int(c)] for c in (label, score))
@@ -252,56 +243,49 @@ class StreamPass:
             if number and self.rows != self.last_report:
                 self.last_report = self.rows
                 self._tell()
-            going = going and self._learn_all(inputs)
+            counter = RecordCounter()
+            if not number:
+                self.counter = counter
+            going = going and self._learn_all(inputs, counter)
         if self.rows != self.last_report or self.rows == 0:
             self._tell(final=True)
-        if self.rows == 0 and going and not (self.on_predicted and self.targets.unlabelled):
+        unlabelled = self.targets.unlabelled
+        if self.rows == 0 and going and not (self.on_predicted and unlabelled):
             name = shown_name(inputs[0])
-            if self.targets.unlabelled:
-                n = self.targets.unlabelled
-                raise InputError(f"{name}: none of its {n:,} rows has a label; there is nothing to learn")
+            if unlabelled:
+                raise InputError(f"{name}: none of its {unlabelled:,} rows has a label; there is nothing to learn")
             raise InputError(f"{name}: no rows found; expected lines of {get_format(self.recipe.format).lines}")
         for note in notes_of(self):
             LOG.warning("%s", note)
         return going
 
-    def _learn_all(self, inputs: list[str]) -> bool:
-        counter = RecordCounter()
-        if not self.targets.again:
-            self.counter = counter
+    def _learn_all(self, inputs: list[str], counter: RecordCounter) -> bool:
         with closing(self.ahead.pieces(inputs)) as pieces:
             for parts in pieces:
                 for part in parts:
-                    self._learn_part(part, counter)
+                    batch = part.batch
+                    # of classes any label that is none of them is skipped
+                    if not self.settings.skip_bad or self.targets.known_classes() is None:
+                        counter.check_labels(batch)
+                    # rows before a bad line are learned from, as they would be had the line come in another piece
+                    self._learn(part, counter)
+                    if batch.fault is not None:
+                        self.targets.skip(counter.at(batch, *batch.fault))
+                    counter.count(batch)
                     self.ahead.give_back(part)
                 if self.stop():
                     return False
         return not self.stop()
 
-    def _learn_part(self, part: ParsedPart, counter: RecordCounter) -> None:
-        batch = part.batch
-        # of classes any label that is none of them is skipped
-        if not self.settings.skip_bad or self.targets.known_classes() is None:
-            counter.check_labels(batch)
-        # rows before a bad line are learned from, as they would be had the line come in another piece
-        self._learn(part, counter)
-        if batch.fault is not None:
-            self.targets.skip(counter.at(batch, *batch.fault))
-        counter.count(batch)
-
     def _refuse_weights(self, batch: RowBatch, counter: RecordCounter) -> None:
-        """InputError for the first row whose weight is not 1, where a learner does not use weights."""
         unable = [learner.name for learner in self.learners if WEIGHTS not in learner.runner.learner.takes]
         weighted = np.flatnonzero(batch.weights != 1.0) if unable else ()
         if len(weighted):
-            row = int(weighted[0])
-            raise InputError(
-                counter.at(
-                    batch, int(batch.origin.records[row]),
-                    f"the row has the weight {batch.weights[row]:g}, but {unable[0]} takes all rows as "
-                    "equal; leave the weights out",
-                )
-            )  # fmt: skip
+            row, name = int(weighted[0]), unable[0]
+            what = (
+                f"the row has the weight {batch.weights[row]:g}, but {name} takes all rows as equal; leave the weights"
+            )
+            raise InputError(counter.at(batch, int(batch.origin.records[row]), f"{what} out"))
 
     def _learn(self, part: ParsedPart, counter: RecordCounter) -> None:
         batch = part.batch

@@ -129,11 +129,9 @@ class StreamOutputs:
             self.log.write({"event": "start", "learner": names, **settings, "memory_plan": stream.plan()})
 
     def report(self, figures: StreamReport) -> None:
-        """Write a line of the trace."""
         if self.log is not None:
             self.log.write({"event": "end" if figures.final else "progress", **vars(figures)})
 
     def end(self, stream: StreamPass) -> None:
-        """Save the model as it is at the end."""
         if "model" in self.paths and stream.rows:
             self.save(stream)

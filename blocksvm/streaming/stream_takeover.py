@@ -92,7 +92,6 @@ def _weighing_of(path: Location, saved: ModelMeta, settings: StreamSettings) -> 
 
 
 def factors_to_go_on(path: Location | None, factor: str) -> FeatureFactors:
-    """The factors of the model with which a stream goes on."""
     if path is None:
         raise InputError(f"{option(factor)}: is counted before anything is learned; go on with a model that has one")
     ids = model_feature_ids(path)
@@ -100,12 +99,11 @@ def factors_to_go_on(path: Location | None, factor: str) -> FeatureFactors:
 
 
 def check_continued_stream(path: Location, stream: StreamPass) -> Labels | None:
-    """The labels of a model with which a stream is to go on, None where they are numbers; InputError where it does not
-    fit the stream."""
-    saved, settings, labels = describe_model(path), stream.settings, stream.targets.labels
-    if (bits := saved.text.bits) != settings.bits:
+    """The labels of the model, None where they are numbers; InputError where it does not fit the stream."""
+    saved, wanted, labels = describe_model(path), stream.settings.bits, stream.targets.labels
+    if (bits := saved.text.bits) != wanted:
         theirs = "a table of ids" if bits is None else f"features hashed to {bits} bits"
-        raise InputError(f"{path}: has {theirs}; leave {option('bits', settings.bits)} out")
+        raise InputError(f"{path}: has {theirs}; leave {option('bits', wanted)} out")
     if labels is not None and list(labels.values) != saved.labels:
         raise InputError(
             f"{path}: has the labels {listed(saved.labels)}, other ones than the stream; leave {option('labels')} out"
@@ -129,14 +127,13 @@ def go_on(path: Location, features: StreamFeatures, counts: bool) -> None:
         for _, ids in feature_ids(saved, path, features.bits):
             features.indices(ids)
     (learner,) = features.learners
-    runner, state = learner.runner, learner.state
-    lengths = {"features": runner.n_vectors * (features.n_features + 1) * runner.width, "scalars": len(state.scalars),
-               "tally": len(state.tally)}  # fmt: skip
-    for name, length in lengths.items():
-        if saved.lengths.get(saved.namespace, {}).get(name) != length:
-            raise InputError(f"{path}: holds no {name} of {length} numbers; it is damaged, or not a learner's model")
-    for start, numbers in saved.pieces(saved.namespace, "features", FLOAT64):
-        learner.put_back(start, numbers, features.n_features)
+    runner, state, there = learner.runner, learner.state, saved.lengths.get(saved.namespace, {})
+    numbers = runner.n_vectors * (features.n_features + 1) * runner.width
+    for name, n in {"features": numbers, "scalars": len(state.scalars), "tally": len(state.tally)}.items():
+        if there.get(name) != n:
+            raise InputError(f"{path}: holds no {name} of {n} numbers; it is damaged, or not a learner's model")
+    for start, piece in saved.pieces(saved.namespace, "features", FLOAT64):
+        learner.put_back(start, piece, features.n_features)
     saved.load(saved.namespace, "scalars", state.scalars)
     if counts:
         saved.load(saved.namespace, "tally", state.tally)
@@ -150,8 +147,8 @@ def taken_over_bytes(prior: ModelMeta | None, factors: FeatureFactors | None) ->
 
 def take_prior(path: Location, described: ModelMeta, stream: StreamPass) -> None:
     """Fill in a prior model's weights, piece by piece; InputError where the model of this description does not fit."""
-    theirs = tuple(described.labels)
-    if theirs != (tuple(stream.targets.known_classes().values) if stream.targets.known_classes() else ()):
+    theirs, ours = tuple(described.labels), stream.targets.known_classes()
+    if theirs != (tuple(ours.values) if ours else ()):
         raise InputError(
             f"{path}: has {f'the labels {listed(theirs)}' if theirs else 'real targets'}, other ones than the stream; "
             f"give them by {option('labels') if theirs else option('targets', NUMBERS)}"
@@ -177,7 +174,8 @@ def take_prior(path: Location, described: ModelMeta, stream: StreamPass) -> None
         for learner in features.learners:
             prior = learner.state.prior.reshape(learner.runner.n_vectors, -1)
             np.add.at(prior, (c[known], positions[j[known]]), weights[known])
-            if intercepts.any() and not learner.runner.bias:
+            if not intercepts.any():
+                continue
+            if not learner.runner.bias:
                 raise InputError(f"{path}: has an intercept, but there is no constant feature; give {option('bias')}")
-            if intercepts.any():
-                prior[c[~known], -1] = intercepts / learner.runner.bias
+            prior[c[~known], -1] = intercepts / learner.runner.bias

@@ -38,10 +38,8 @@ class StreamTargets:
         if prior is not None and labels is None and not real:
             labels = described.labels
             if not labels:
-                raise InputError(
-                    f"{prior}: has real targets, and this stream learns classes; give "
-                    f"{option('targets', NUMBERS)}, or name another prior model"
-                )
+                cure = f"give {option('targets', NUMBERS)}, or name another prior model"
+                raise InputError(f"{prior}: has real targets, and this stream learns classes; {cure}")
         self.labels = None if labels is None else Labels(tuple(sorted(labels)))
         self.real, self.of_rows = real, settings.targets == NO_TARGETS
         self.skip_bad, self.on_fault, self.keeps_unlabelled = settings.skip_bad, on_fault, keeps_unlabelled
@@ -53,8 +51,7 @@ class StreamTargets:
         return None if self.real else self.labels or Labels(KNOWN_LABELS[0])
 
     def weigh(self, y: np.ndarray, weights: np.ndarray | None, class_weight) -> np.ndarray | None:
-        """The weights of rows, (n,), or None for 1 each, times those of their classes (class_weight: {label: weight},
-        or None)."""
+        """Weights (n,), None for 1 each, times those of their classes; class_weight: {label: weight}, or None."""
         if class_weight is None:
             return weights
         labels = self.known_classes()
@@ -66,10 +63,8 @@ class StreamTargets:
         """Count a line that is passed over; InputError where none is."""
         if not self.skip_bad:
             raise InputError(sentence)
-        if self.again:
-            return
-        self.skipped += 1
-        if self.skipped <= SHOWN_FAULTS:
+        self.skipped += not self.again
+        if not self.again and self.skipped <= SHOWN_FAULTS:
             self.on_fault(sentence)
 
     def of(self, batch: RowBatch, counter: RecordCounter) -> tuple[np.ndarray, np.ndarray]:
@@ -99,10 +94,8 @@ class StreamTargets:
         """(n,) int16: the classes of the rows ``known`` to have a label, and NO_LABEL, or SKIPPED, for the others."""
         known_labels = labels[known]
         if self.labels is None and len(known_labels):
-            first = next((pair for pair in KNOWN_LABELS if known_labels[0] in pair[:1]), None)
-            others = known_labels[(known_labels != 1.0)]
-            if first is None and len(others):
-                first = next((pair for pair in KNOWN_LABELS if others[0] == pair[0]), None)
+            others = known_labels[known_labels != 1.0]
+            first = next((pair for pair in KNOWN_LABELS if len(others) and others[0] == pair[0]), None)
             if first is not None:
                 self.labels = Labels(first)
         table = self.known_classes()

@@ -8,14 +8,8 @@ from blocksvm.base.registry import Registry
 LEARNERS = Registry(
     "learner",
     ("blocksvm.structured.learners:StructuredLearner",),
-    {
-        "perceptron": "blocksvm.structured.learners:PERCEPTRON",
-        "pa": "blocksvm.structured.learners:PA",
-        "pa1": "blocksvm.structured.learners:PA1",
-        "pa2": "blocksvm.structured.learners:PA2",
-        "mira": "blocksvm.structured.learners:MIRA_LEARNER",
-        "frank-wolfe": "blocksvm.structured.frank_wolfe:FRANK_WOLFE",
-    },
+    {name: f"blocksvm.structured.learners:{name.upper()}" for name in ("perceptron", "pa", "pa1", "pa2", "mira")}
+    | {"frank-wolfe": "blocksvm.structured.frank_wolfe:FRANK_WOLFE"},
 )
 get_learner = LEARNERS.load
 TASKS = Registry(

@@ -9,6 +9,7 @@ together.  Their qualities come from a file of numbers, a line each, or from BLE
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
@@ -41,9 +42,7 @@ class CandidateLists(Structure):
 
     def __init__(self, bounds, indptr, indices, values, quality, n_features: int):
         self.bounds, self.indptr, self.indices, self.values = bounds, indptr, indices, values
-        self.quality = quality
-        self.n_examples = len(bounds) - 1
-        self.n_weights = n_features
+        self.quality, self.n_examples, self.n_weights = quality, len(bounds) - 1, n_features
 
     def outputs(self, i):
         return [_one(j) for j in range(self.bounds[i + 1] - self.bounds[i])]
@@ -199,21 +198,18 @@ def quality_of(text: CandidateText, settings: Mapping, memory: int) -> tuple[np.
     given, scored, references = settings.get("quality"), settings.get("score"), None
     if given is not None and scored is not None:
         raise InputError(f"{option('quality')} and {option('score')} say the same thing; give one of them")
+    if given is None and scored is None:
+        return None, None
     if given is not None:
         values = _counted_lines(given, len(text.texts), "candidates", memory)
-    elif scored is not None:
-        score = function_named(scored)
-        references = references_of(text, settings, memory)
+    else:
+        score, references = function_named(scored), references_of(text, settings, memory)
         lists = np.repeat(np.arange(len(text.bounds) - 1), np.diff(text.bounds))
         values = [score(text.texts[j], references[i]) for j, i in enumerate(lists)]
-    else:
-        return None, None
-    quality = np.empty(len(values))
+    quality = np.full(len(values), np.nan)
     for j, value in enumerate(values):
-        try:
+        with suppress(TypeError, ValueError):
             quality[j] = float(value)
-        except (TypeError, ValueError):
-            quality[j] = np.nan
         if not np.isfinite(quality[j]):
             raise InputError(f"{given or scored}: gave {value!r} for candidate {j + 1}, which is not a finite number")
     return quality, references
@@ -241,14 +237,13 @@ def function_named(name: str) -> Callable[[str, list[str]], float]:
     if name == BLEU:
         require_library("sacrebleu", option("score", name))
         return sentence_bleu
+    given = option("score", name)
     try:
         function = imported(name, "score")
     except ImportError as error:
-        raise InputError(
-            f"{option('score', name)}: cannot be imported ({error}); name it as module:function"
-        ) from error
+        raise InputError(f"{given}: cannot be imported ({error}); name it as module:function") from error
     if not callable(function):
-        raise InputError(f"{option('score', name)}: is no function; it must take a text and a list of references")
+        raise InputError(f"{given}: is no function; it must take a text and a list of references")
     return function
 
 
@@ -276,9 +271,6 @@ class Tuning(StructuredTask):
         quality, references = quality_of(text, scoring, memory)
         structure = text.lists(numbers, quality, len(model.feature_ids))
         return ListedCandidates(structure, text, references if scoring.get("score") == BLEU else None)
-
-    def layout(self, meta):
-        return 1, 0, 0
 
     def figures(self, examples: ListedCandidates, outputs):
         s = examples.structure

@@ -44,15 +44,13 @@ class FrankWolfe(Machine):
     """rows, lower (n_examples,): w_i and l_i; moves (n_examples,): steps that changed them."""
 
     def __init__(self, structure: Structure, settings: dict, run: dict, budget: Budget):
-        self.structure, self.budget = structure, budget
-        self.C, self.tol = settings["C"], settings["tol"]
+        self.structure, self.budget, self.C, self.tol = structure, budget, settings["C"], settings["tol"]
         n = structure.n_examples
         budget.reserve("weights", 8 * structure.n_weights)
         budget.reserve("their mean", 8 * structure.n_weights)
         budget.reserve("bounds of the examples", 48 * n)
-        self.w = np.zeros(structure.n_weights)
+        self.w, self.steps = np.zeros(structure.n_weights), 0
         self.late = np.zeros(structure.n_weights)  # sum over steps t of t (t - 1) / 2 times the change of w
-        self.steps = 0
         self.rows, self.lower, self.moves = [NOTHING] * n, np.zeros(n), np.zeros(n)
         try:
             self.additions, self.sums, self.losses = np.array([structure.most(i) for i in range(n)], float).T
@@ -63,7 +61,6 @@ class FrankWolfe(Machine):
             ) from None
         self.row_bytes, self.left = 0, budget.left
         self._grow(n * ROW_OVERHEAD)
-        self.certified: dict | None = None
 
     def _grow(self, n_bytes: int) -> None:
         """Count bytes of the rows; InputError, with the whole need, where they do not fit."""
@@ -118,14 +115,10 @@ class FrankWolfe(Machine):
         return float(gap)
 
     def _certificate(self) -> dict:
-        """Of w = sum_i w_i, added up again."""
+        """Of w = sum_i w_i, added up again, against what the dual is at least."""
         self.w[:] = 0.0
         for row in self.rows:
             add_to(row.indices, row.values, 1.0, self.w)
-        return self._against(self._dual(), self.w)
-
-    def _dual(self) -> float:
-        """What the dual is at least, w being the sum of the rows."""
         largest, n = np.abs(self.w).max(), len(self.rows)
         sizes = sum(float(np.abs(row.values).sum()) for row in self.rows)
         moved = 5.0 * U * self.C * self.moves
@@ -133,7 +126,7 @@ class FrankWolfe(Machine):
         lower, square = float(self.lower.sum()), float(self.w @ self.w)
         rounding = float(moved @ self.losses) + (n + 2.0) * U * lower + (largest + 0.5 * off) * off
         rounding += 0.5 * (len(self.w) + 2.0) * U * square
-        return lower - 0.5 * square - 2.0 * rounding
+        return self._against(lower - 0.5 * square - 2.0 * rounding, self.w)
 
     def _against(self, dual: float, w: np.ndarray) -> dict:
         """The certificate of any w against a value of the dual: what its primal is at most, and their gap."""
@@ -156,9 +149,6 @@ class FrankWolfe(Machine):
         mean = self._against(last["dual"], self.late)
         self.certified, model = (mean, self.late) if mean["primal"] < last["primal"] else (last, self.w)
         return finite(model)
-
-    def certificate(self):
-        return self.certified
 
 
 FRANK_WOLFE = StructuredLearner(

@@ -24,7 +24,6 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.conversion.feature_ids import IdIndex
-from blocksvm.store.descriptions import StructureMeta
 from blocksvm.structured.sequences import Paths, pairs_of, shares
 from blocksvm.structured.settings import FEATURES
 from blocksvm.structured.tasks import Examples, Learned, StructuredModel, StructuredTask
@@ -85,7 +84,7 @@ class Lattices(Paths):
         return slice(self.span_bounds[i], self.span_bounds[i + 1])
 
     def nodes(self, i: int) -> Nodes:
-        last = self._last
+        last = self._last  # once: threads share it
         if last is not None and last[0] == i:
             return last[1]
         own = self._spans(i)
@@ -148,10 +147,8 @@ def read_words(name: str, memory: int, tagged: bool) -> TaggedText:
     if len(wrong):
         k = wrong[0]
         line = raw.numbers[np.searchsorted(raw.bounds, starts[k], side="right") - 1] + 1
-        raise InputError(
-            f"{shown_name(name)}, line {line}: {raw.text_of(starts[k], stops[k])!r} has no tag; write word/TAG, or, to "
-            "predict, lines without blanks"
-        )
+        what = f"{raw.text_of(starts[k], stops[k])!r} has no tag; write word/TAG, or, to predict, lines without blanks"
+        raise InputError(f"{shown_name(name)}, line {line}: {what}")
     _, firsts, codes = np.unique(raw.hashes(slash + 1, stops), return_index=True, return_inverse=True)
     found = [raw.text_of(slash[k] + 1, stops[k]) for k in firsts]
     names = sorted(found)
@@ -192,7 +189,8 @@ class Dictionary(NamedTuple):
     @classmethod
     def in_model(cls, model: StructuredModel) -> Dictionary:
         """InputError unless a model's file has a set of kinds that there are for each word."""
-        n_kinds, kind_sets = n_kinds_of(model.meta), model.meta.kind_sets
+        kind_sets = model.meta.kind_sets
+        n_kinds = len(model.meta.labels) or len(kind_sets)
         good = all(kinds and max(kinds) < n_kinds for kinds in kind_sets)
         ids, sets = np.array_split(model.words, 2)
         if not good or not kind_sets or len(ids) != len(sets) or not ((sets >= 0) & (sets < len(kind_sets))).all():
@@ -200,16 +198,9 @@ class Dictionary(NamedTuple):
         return cls(ids, sets, kind_sets)
 
 
-def n_kinds_of(meta: StructureMeta) -> int:
-    """How many kinds of nodes there are: the tags, or else a set for each."""
-    return len(meta.labels) or len(meta.kind_sets)
-
-
 def spans_of(text: LineText, dictionary: np.ndarray, longest: int, with_gold: bool) -> tuple[Spans, np.ndarray]:
-    """(the spans of all lines, sorted; the position (n,) int32 of each in the dictionary, -1 for others).
-
-    with_gold: the words between blanks are among them, of any length.
-    """
+    """(the spans of all lines, sorted; the position (n,) int32 of each in the dictionary, -1 for others); with_gold:
+    the words between blanks are among them, of any length."""
     index = IdIndex(len(dictionary)).fill([(0, dictionary)])
     end = np.repeat(text.bounds[1:], text.lengths)
     pieces = []
@@ -251,8 +242,7 @@ class Words(Examples):
             spans, kinds = s.along(i, output)
             first = self.text.lines.bounds[i]
             found.append(np.stack([first + s.starts[spans], first + s.stops[spans], kinds]))
-        starts, stops, kinds = np.concatenate(found, axis=1)
-        return starts, stops, kinds
+        return tuple(np.concatenate(found, axis=1))
 
     def lines(self, outputs) -> Iterator[str]:
         starts, _, kinds = self.predicted(outputs)
@@ -262,8 +252,7 @@ class Words(Examples):
 
 
 class Segmenting(StructuredTask):
-    """The words of lines that are written without blanks between them, and, where the training text has tags, their
-    tags."""
+    """The words of lines that are written without blanks, and, where the training text has tags, their tags."""
 
     name = "words"
     settings = FEATURES
@@ -274,22 +263,22 @@ class Segmenting(StructuredTask):
             raise InputError(f"{shown_name(text_name)}: has no blank within a line; put one between each two words")
         templates = Templates(DEFAULT if settings["template"] is None else settings["template"])
         if text.tags is None and len(templates.groups) > 1:
-            raise InputError(
-                f"{option('template', templates.text)}: {BEFORE} is a tag; give {option('tags')}, or leave it out"
-            )
-        dictionary = Dictionary.of(text)
-        spans, numbers = self._spans(text.lines, dictionary, settings["longest"], True, templates, memory)
+            given = option("template", templates.text)
+            raise InputError(f"{given}: {BEFORE} is a tag; give {option('tags')}, or leave it out")
+        dictionary, longest = Dictionary.of(text), settings["longest"]
+        templates.require(text_name, "spans", len(text.lines.characters) * longest, SPAN_BYTES, memory)
+        spans, numbers = spans_of(text.lines, dictionary.ids, longest, True)
         gold = spans.gold
         if text.tags is None:
             table, ids = templates.collected(spans, settings["min_count"], memory)
         else:  # only the words' features: those of all spans, each with a weight a tag, would be many times as many
             _, ids = templates.collected(spans.chosen(gold), settings["min_count"], memory)
             table = templates.known(spans, ids)
-        about = {"labels": list(text.names), "template": templates.text, "n_columns": 1,
-                 "kind_sets": dictionary.kind_sets}  # fmt: skip
         structure = self._structure(table, spans, numbers, dictionary, ids, templates, text.names)
         kinds = np.append(dictionary.sets, 0)[numbers[gold]] if text.tags is None else text.tags
         structure.gold_kinds[gold] = kinds
+        about = {"labels": list(text.names), "template": templates.text, "n_columns": 1}
+        about["kind_sets"] = dictionary.kind_sets
         words, pairs = np.append(dictionary.ids, dictionary.sets), np.concatenate([ids[0][:0], *ids[1:]])
         return Learned(structure, about, ids[0], words, pairs)
 
@@ -297,15 +286,11 @@ class Segmenting(StructuredTask):
         dictionary, tags = Dictionary.in_model(model), model.meta.labels
         text, templates = read_words(text_name, memory, bool(tags)), Templates(model.meta.template)
         longest = FEATURES.restored(model.meta.settings)["longest"]
-        spans, numbers = self._spans(text.lines, dictionary, longest, False, templates, memory)
+        templates.require(text_name, "spans", len(text.lines.characters) * longest, SPAN_BYTES, memory)
+        spans, numbers = spans_of(text.lines, dictionary.ids, longest, False)
         ids = model.groups(len(templates.groups))
         table = templates.known(spans, ids)
         return Words(self._structure(table, spans, numbers, dictionary, ids, templates, tags), text, tags)
-
-    def _spans(self, text, dictionary, longest, with_gold, templates, memory) -> tuple[Spans, np.ndarray]:
-        """``spans_of``; InputError where the features of the spans would not fit."""
-        templates.require(text.name, "spans", len(text.characters) * longest, SPAN_BYTES, memory)
-        return spans_of(text, dictionary.ids, longest, with_gold)
 
     def _structure(self, table, spans, numbers, dictionary, ids, templates, tags) -> Lattices:
         first, n_kinds = spans.text.bounds[spans.lines], len(tags) or len(dictionary.kind_sets)
@@ -316,7 +301,7 @@ class Segmenting(StructuredTask):
         )  # fmt: skip
 
     def layout(self, meta):
-        pairs = pairs_of(n_kinds_of(meta))
+        pairs = pairs_of(len(meta.labels) or len(meta.kind_sets))  # kinds are the tags, or else a set for each
         return len(meta.labels) or 1, pairs, pairs
 
     def figures(self, examples: Words, outputs):
@@ -333,11 +318,9 @@ class Segmenting(StructuredTask):
             number = {tag: k for k, tag in enumerate(text.names)}
             right = same & (np.array([number.get(tag, -2) for tag in examples.known])[kinds] == gold_tag[starts])
         own, of_words = (shares(int(hits.sum()), len(starts), len(gold_starts)) for hits in (right, same))
-        line = np.searchsorted(lines.bounds, gold_starts, side="right") - 1
-        found = np.bincount(line, minlength=len(outputs)) == np.bincount(
-            np.searchsorted(lines.bounds, starts[right], side="right") - 1, minlength=len(outputs)
-        )
-        figures = {"lines": len(outputs), "words": len(gold_starts), **own, "whole lines": float(found.mean())}
+        there, found = (np.histogram(of_line, lines.bounds)[0] for of_line in (gold_starts, starts[right]))
+        whole = float((there == found).mean())
+        figures = {"lines": len(outputs), "words": len(gold_starts), **own, "whole lines": whole}
         return figures if text.tags is None else figures | {"F1 of words": of_words["F1"]}
 
 

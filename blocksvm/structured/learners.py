@@ -34,7 +34,8 @@ from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import Settings
 from blocksvm.structured.kernels.sparse_rows import add_to, best_multipliers, inner, products
-from blocksvm.structured.settings import AGGRESSIVE, MEAN, MIRA, ONLINE, PREDICTED, C
+from blocksvm.structured.settings import AGGRESSIVE, MEAN, ONLINE, PREDICTED, C
+from blocksvm.structured.settings import MIRA as OF_MIRA
 from blocksvm.structured.structure import Row, Structure, combination
 from blocksvm.structured.text.templates import mixed
 
@@ -63,25 +64,18 @@ class Report:
 
 
 class Machine:
-    """A learner's state and its epochs.  done: the tolerance has been reached."""
+    """A learner's state, with two methods:
+
+    epoch(order, stop) -> Report: learn from each example in this order; where stop() becomes true, from some, and the
+    state is of no use; weights() -> (n_weights,) float64 of the model; the run is over then.
+    done: the tolerance has been reached; certified: None, or primal, dual and rel_gap of exactly these weights.
+    """
 
     done = False
-
-    def epoch(self, order: np.ndarray, stop: Callable[[], bool]) -> Report:
-        """Learn from each example in this order; where stop() becomes true, from some, and the state is of no use."""
-        raise NotImplementedError
-
-    def weights(self) -> np.ndarray:
-        """(n_weights,) float64 of the model; the run is over then."""
-        raise NotImplementedError
-
-    def certificate(self) -> dict | None:
-        """None, or primal, dual and rel_gap of exactly the weights that ``weights`` gives."""
-        return None
+    certified: dict | None = None
 
 
 def finite(w: np.ndarray) -> np.ndarray:
-    """w; InputError where its numbers are not finite."""
     if not np.isfinite(w).all():
         raise InputError("the weights have become infinite; lower C, or scale the features")
     return w
@@ -186,13 +180,11 @@ def mira_update(structure: Structure, w: np.ndarray, examples: np.ndarray, setti
         outputs = structure.k_best(w, i, settings["k"]) if settings["k"] > 1 else [structure.best(w, i)]
         others = structure.oracles(i, settings["oracles"])[1:] if settings["oracles"] > 1 else []
         oracles = [(structure.loss(i, oracle), structure.difference(i, oracle)) for oracle in others]
-        for rank, output in enumerate(outputs):
-            loss = structure.loss(i, output)
+        losses = [structure.loss(i, output) for output in outputs]
+        mistakes, suffered = mistakes + (losses[0] > 0.0), suffered + losses[0]
+        for output, loss in zip(outputs, losses, strict=True):
             if loss == 0.0:
                 continue
-            if rank == 0:
-                mistakes += 1
-                suffered += loss
             row = structure.difference(i, output)
             leads = [(loss, row)]
             leads += [(loss - less, combination(row, 1.0, less_row, -1.0)) for less, less_row in oracles if less < loss]
@@ -209,14 +201,11 @@ def mira_update(structure: Structure, w: np.ndarray, examples: np.ndarray, setti
 def mira_machine(structure: Structure, settings: dict, run: dict, budget: Budget) -> OnlineMachine:
     """InputError where k, or the number of oracles, is above 1 and the structure gives one output."""
     if settings["k"] > 1 and not structure.lists:
-        raise InputError(
-            f"mira wants the {settings['k']} best outputs, but this structure gives one; say {option('k')} 1"
-        )
+        k = settings["k"]
+        raise InputError(f"mira wants the {k} best outputs, but this structure gives one; say {option('k')} 1")
     if settings["oracles"] > 1 and not structure.oracle_sets:
-        raise InputError(
-            f"{option('oracles', settings['oracles'])}: this structure has one right output for each example; leave it "
-            "out"
-        )
+        given = option("oracles", settings["oracles"])
+        raise InputError(f"{given}: this structure has one right output for each example; leave it out")
     n = settings["k"] * settings["oracles"] * settings["at_once"]
     budget.reserve("the constraints' products", 8 * n * n)
     return OnlineMachine(mira_update, structure, settings, run, budget)
@@ -239,7 +228,7 @@ PA2 = StructuredLearner(
     "pa2", "passive-aggressive, steps softened by 1 / (2C)", OF_PA, AGGRESSIVE + (C,),
     partial(OnlineMachine, partial(aggressive_update, cut=False, softening=0.5)),
 )  # fmt: skip
-MIRA_LEARNER = StructuredLearner(
+MIRA = StructuredLearner(
     "mira", "the least step after which the gold output leads the k best ones by their losses",
-    "McDonald, Crammer, Pereira, ACL 2005; Chiang, Knight, Wang, NAACL 2009", MIRA, mira_machine,
+    "McDonald, Crammer, Pereira, ACL 2005; Chiang, Knight, Wang, NAACL 2009", OF_MIRA, mira_machine,
 )  # fmt: skip

@@ -10,6 +10,7 @@ first, then as many for all pairs (``kernels/paths.py``).
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,7 +23,12 @@ from blocksvm.structured.text.templates import WITH_TAGS, WITHOUT_TAGS, Template
 
 
 class Paths(Structure):
-    """A subclass gives the lattice of each example, the costs of its nodes as wrong answers, and their features.
+    """Paths through a lattice, of whose nodes a subclass tells by four methods:
+
+    lattice(i) -> (kinds, starts, ending) as ``best_paths`` takes them; rows(i) -> (the first row of the table of the
+    example, how many it has, which of them each node stands on (n_nodes,)); node_costs(i) -> (n_nodes,) float64 whose
+    sum along a path is its loss, less what all paths have in common; along(i, output) -> (rows of the table, kinds),
+    int32, of the nodes of an output.
 
     table (n_rows, n_columns) int32: the features of the rows that nodes stand on, -1: none, those of pairs of kinds
     from the column ``plain`` on; n_features, n_pairs: how many there are of the two; width, n_kinds: see above.
@@ -38,26 +44,6 @@ class Paths(Structure):
     def n_weights(self) -> int:
         return self.offsets[1] + pairs_of(self.n_kinds)
 
-    def lattice(self, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(kinds, starts, ending) of the nodes, as ``best_paths`` takes them."""
-        raise NotImplementedError
-
-    def rows(self, i: int) -> tuple[int, int, np.ndarray]:
-        """(the first row of the table of the example, how many it has, which of them each node stands on (n_nodes,))"""
-        raise NotImplementedError
-
-    def node_costs(self, i: int) -> np.ndarray:
-        """(n_nodes,) float64 whose sum along a path is its loss, less what all paths have in common."""
-        raise NotImplementedError
-
-    def along(self, i: int, output: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(rows of the table, kinds), int32, of the nodes of an output."""
-        raise NotImplementedError
-
-    def output_of(self, i: int, nodes: np.ndarray) -> np.ndarray:
-        """The output of a path of nodes."""
-        return nodes
-
     def most_violating(self, w, i):
         return self._paths(w, i, self.node_costs(i), 1)[0]
 
@@ -65,6 +51,7 @@ class Paths(Structure):
         return self._paths(w, i, 0.0, k)
 
     def _paths(self, w, i: int, costs, k: int) -> list[np.ndarray]:
+        """The nodes of the k best paths, which are the outputs."""
         kinds, starts, ending = self.lattice(i)
         first, n_rows, rows = self.rows(i)
         own, of_all = self.offsets
@@ -80,7 +67,7 @@ class Paths(Structure):
             rows = np.zeros_like(rows)
         paths, lengths = np.empty((k, len(ending) - 2), np.int32), np.empty(k, np.int64)
         n = best_paths(scores, kinds, starts, ending, between, rows, k, paths, lengths)
-        return [self.output_of(i, paths[j, : lengths[j]]) for j in range(n)]
+        return [paths[j, : lengths[j]] for j in range(n)]
 
     def path(self, i: int, output: np.ndarray) -> np.ndarray:
         """(4, n) int32 of an output's nodes: row, column of the weights, kind before, kind."""
@@ -112,7 +99,6 @@ class Paths(Structure):
 
 
 def pairs_of(n_kinds: int) -> int:
-    """Weights of the pairs of neighbouring kinds."""
     return (n_kinds + 1) * n_kinds
 
 
@@ -130,8 +116,7 @@ class Sequences(TokenAnswers, Paths):
     ):  # fmt: skip
         self.table = np.ascontiguousarray(table, dtype=np.int32)
         self.plain = self.table.shape[1] if plain is None else plain
-        self.bounds = np.ascontiguousarray(bounds, dtype=np.int64)
-        self.answers = labels
+        self.bounds, self.answers = np.ascontiguousarray(bounds, dtype=np.int64), labels
         self.n_features, self.n_pairs = n_features, n_pairs
         self.width = self.n_kinds = n_labels
         self.n_examples = len(bounds) - 1
@@ -151,17 +136,13 @@ class Sequences(TokenAnswers, Paths):
         return int(self.bounds[i]), n, self._starts[: n * self.n_kinds]
 
     def node_costs(self, i):
-        gold = self.gold(i)
-        costs = np.ones((len(gold), self.n_kinds))
-        there = np.flatnonzero(gold >= 0)
-        costs[there, gold[there]] = 0.0
-        return costs.reshape(-1)
+        return (np.arange(self.n_kinds) != self.gold(i)[:, None]).astype(np.float64).reshape(-1)
 
     def along(self, i, output):
         return np.arange(self.bounds[i], self.bounds[i + 1], dtype=np.int32), output
 
-    def output_of(self, i, nodes):
-        return self._kinds[nodes]
+    def _paths(self, w, i, costs, k):
+        return [self._kinds[nodes] for nodes in super()._paths(w, i, costs, k)]
 
     def difference(self, i, output):
         """Of the tokens whose label, or that of the one before, differs."""
@@ -216,7 +197,7 @@ class Labelling(StructuredTask):
     def figures(self, examples: AnsweredTokens, outputs):
         predicted = np.concatenate(outputs)
         right = int((predicted == examples.gold).sum())
-        figures = {"tokens": len(predicted), "sentences": examples.text.n_sentences, "accuracy": right / len(predicted)}
+        figures = {"tokens": len(predicted), "sentences": len(outputs), "accuracy": right / len(predicted)}
         if not self.chunks:
             return figures
         counts = chunk_counts(examples.gold, predicted, examples.text.bounds, examples.known)
@@ -244,7 +225,7 @@ def chunks_of(codes: np.ndarray, bounds: np.ndarray, labels: list[str]) -> set[t
     (conlleval of Tjong Kim Sang and Buchholz, CoNLL-2000)."""
     parts = [label.partition("-")[::2] for label in labels]
     chunks = set()
-    for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+    for start, stop in pairwise(bounds.tolist()):
         first, kind = -1, ""  # of the chunk that is open, -1: none
         for t, (tag, own) in enumerate([*(parts[code] for code in codes[start:stop]), ("O", "")], start):
             if first >= 0 and (tag != "I" or own != kind):

@@ -5,7 +5,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from msgspec import structs
@@ -99,17 +99,16 @@ class StructuredTask(ABC):
 
     @abstractmethod
     def learn(self, text_name: str, settings: dict, memory: int) -> Learned:
-        """Examples to learn from, with the features that they bring; InputError where ``memory`` bytes do not suffice,
-        before they are taken."""
+        """Examples to learn from, with their features; InputError, before any are taken, where they do not fit."""
 
     @abstractmethod
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Examples:
         """Examples of another text, with the features of the model; scoring: settings of ``SCORING``."""
 
-    @abstractmethod
     def layout(self, meta: StructureMeta) -> tuple[int, int, int]:
         """(weights of each feature, which come first; of each feature of pairs of answers; number of the others, which
         come last) of a model of this description."""
+        return 1, 0, 0
 
     @abstractmethod
     def figures(self, examples: Examples, outputs: list[np.ndarray]) -> dict:
@@ -117,8 +116,7 @@ class StructuredTask(ABC):
 
 
 def resolved(learner: str, task: str, settings: dict, of_task: dict, run: dict) -> tuple[dict, dict, dict]:
-    """All settings of a training, of the learner, the task, and the run, from those that were given; InputError for
-    what does not fit."""
+    """All settings of learner, task and run from those that were given; InputError for what does not fit."""
     takes = get_task(task).settings
     values = OF_TASKS.without(*takes.names()).resolve({}, "structure") | takes.resolve(of_task, f"the task {task}")
     return get_learner(learner).settings.resolve(settings, learner), values, RUN.resolve(run, "structure")
@@ -158,7 +156,7 @@ def fit_structure(structure: Structure, learner: str, settings: dict, run: dict,
         epoch += 1
         on_epoch(epoch, report, time.perf_counter() - began)
     weights = machine.weights()
-    return FittedStructure(weights, machine.certificate(), epoch, time.perf_counter() - began, budget)
+    return FittedStructure(weights, machine.certified, epoch, time.perf_counter() - began, budget)
 
 
 def predicted(
@@ -176,10 +174,9 @@ def predicted(
 
 
 def learned_from(name: str, text_name: str, settings: dict, memory: int) -> Learned:
-    """The training examples of the task of this name."""
     by_user(settings, task=name)
     found = get_task(name).learn(text_name, settings, memory)
-    return Learned(checked(found.structure, name), found.about, found.feature_ids, found.words, found.pair_ids)
+    return replace(found, structure=checked(found.structure, name))
 
 
 def checked(structure: Structure, task: str) -> Structure:
@@ -221,8 +218,7 @@ def save_structured(path: Location, model: StructuredModel, overwrite: bool) -> 
 def load_structured(path: str | Location) -> StructuredModel:
     """Open a model made by ``blocksvm structure``; InputError where it is not one or is damaged."""
     with opened(path, "structure") as (file, meta):
-        ids = read_array(file, "ids", INT64, meta.n_features)
-        words = read_array(file, "words", INT64, meta.n_words)
+        ids, words = read_array(file, "ids", INT64, meta.n_features), read_array(file, "words", INT64, meta.n_words)
         pair_ids = read_array(file, "pair_ids", INT64, meta.n_pairs) if meta.n_pairs else NONE
         weights = read_array(file, "weights", FLOAT64, meta.n_weights)
     if not np.isfinite(weights).all():
@@ -231,8 +227,7 @@ def load_structured(path: str | Location) -> StructuredModel:
 
 
 def opened_model(path: str | Location, task_name: str | None = None) -> tuple[StructuredModel, StructuredTask]:
-    """A model and its task, which must be ``task_name`` where that is given; InputError where its weights are not as
-    many as its features and labels need."""
+    """A model and its task, ``task_name`` if given; InputError where it has not the weights that its features need."""
     model = load_structured(path)
     name = model.meta.task
     if task_name not in (None, name):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from blocksvm.base.errors import InputError, option
-from blocksvm.structured.kernels.arborescence import best_tree, best_trees, tags_between
+from blocksvm.structured.kernels.arborescence import best_trees, tags_between
 from blocksvm.structured.kernels.paths import column_scores
 from blocksvm.structured.settings import OF_TOKENS
 from blocksvm.structured.structure import TokenAnswers, row_of
@@ -51,10 +51,8 @@ class Trees(TokenAnswers):
     def __init__(self, table: np.ndarray, bounds: np.ndarray, heads: np.ndarray | None, n_features: int):
         self.table = np.ascontiguousarray(table, dtype=np.int32)
         self.bounds = np.ascontiguousarray(bounds, dtype=np.int64)
-        self.arc_bounds = arc_bounds_of(self.bounds)
-        self.answers = heads
-        self.n_examples = len(bounds) - 1
-        self.n_weights = n_features
+        self.arc_bounds, self.answers = arc_bounds_of(self.bounds), heads
+        self.n_examples, self.n_weights = len(bounds) - 1, n_features
 
     def features(self, i, output):
         n = len(output)
@@ -77,25 +75,19 @@ class Trees(TokenAnswers):
         weights[:, 1:] = scores.reshape(n + 1, n)
         return weights
 
-    def best(self, w, i):
-        return self._best(self.arc_weights(w, i))
-
     def most_violating(self, w, i):
-        weights = self.arc_weights(w, i)
-        gold = self.gold(i)
+        weights, gold = self.arc_weights(w, i), self.gold(i)
         weights[:, 1:] += 1.0
         weights[gold, np.arange(1, len(gold) + 1)] -= 1.0
-        return self._best(weights)
+        return _trees(weights, 1)[0]
 
     def k_best(self, w, i, k):
-        weights = self.arc_weights(w, i)
-        trees = np.empty((k, len(weights)), np.int32)
-        return [tree[1:] for tree in trees[: best_trees(weights, k, trees)]]
+        return _trees(self.arc_weights(w, i), k)
 
-    def _best(self, weights: np.ndarray) -> np.ndarray:
-        heads = np.empty(len(weights), np.int32)
-        best_tree(weights, heads)
-        return heads[1:]
+
+def _trees(weights: np.ndarray, k: int) -> list[np.ndarray]:
+    trees = np.empty((k, len(weights)), np.int32)
+    return [tree[1:] for tree in trees[: best_trees(weights, k, trees)]]
 
 
 class Arcs:
@@ -105,13 +97,10 @@ class Arcs:
 
     def __init__(self, text: ColumnText, n_columns: int):
         self.text, self.tokens = text, Tokens(text, n_columns)
-        lengths = np.diff(text.bounds)
-        arc_bounds = arc_bounds_of(text.bounds)
-        counts = np.diff(arc_bounds)
-        self.n_rows = int(arc_bounds[-1])
-        head, modifier = np.divmod(
-            np.arange(self.n_rows) - np.repeat(arc_bounds[:-1], counts), np.repeat(lengths, counts)
-        )
+        lengths, arc_bounds = np.diff(text.bounds), arc_bounds_of(text.bounds)
+        counts, self.n_rows = np.diff(arc_bounds), int(arc_bounds[-1])
+        arcs = np.arange(self.n_rows) - np.repeat(arc_bounds[:-1], counts)
+        head, modifier = np.divmod(arcs, np.repeat(lengths, counts))
         first = np.repeat(text.bounds[:-1], counts)
         self.root = head == 0
         self.ends = {"h": (first + np.maximum(head - 1, 0)).astype(np.int32), "m": (first + modifier).astype(np.int32)}
@@ -124,25 +113,21 @@ class Arcs:
             tags_between(text.columns[1].codes, text.bounds, arc_bounds, self.between)
 
     def values(self, part: Part) -> np.ndarray:
-        values = self._values(part)
-        values[self.no_arc] = NOTHING
-        return values
-
-    def _values(self, part: Part) -> np.ndarray:
+        end, name = part.name[0], part.name[1:]
         if part.text == DISTANCE:
-            return mixed(self.distance.astype(np.uint64) + np.uint64(1))
-        if part.text == BETWEEN:
+            values = mixed(self.distance.astype(np.uint64) + np.uint64(1))
+        elif part.text == BETWEEN:
             if self.tokens.n_columns < 2:
                 raise InputError(f"{option('template', part.text)}: the text has no column of tags; leave it out")
             tags = self.between[:, part.offset]
-            return np.where(tags < 0, NOTHING, attribute_hashes(self.text.columns[1], "")[np.maximum(tags, 0)])
-        end, name = part.name[0], part.name[1:]
-        if end not in self.ends or not name:
+            values = np.where(tags < 0, NOTHING, attribute_hashes(self.text.columns[1], "")[np.maximum(tags, 0)])
+        elif end not in self.ends or not name:
             raise part.unknown("d, b, and those of tokens behind h (head) or m (modifier), as hw[0] or mt[-1]")
-        values = self.tokens.values(part._replace(name=name))[self.ends[end]]
-        if end == "h":
-            values[self.root] = ROOT + np.uint64(part.offset + 1000)
-        return values
+        else:
+            values = self.tokens.values(part._replace(name=name))[self.ends[end]]
+            if end == "h":
+                values[self.root] = ROOT + np.uint64(part.offset + 1000)
+        return np.where(self.no_arc, NOTHING, values)
 
 
 def heads_of(text: ColumnText) -> np.ndarray:
@@ -159,7 +144,7 @@ def heads_of(text: ColumnText) -> np.ndarray:
             f"number of another token of the sentence, from 1 to {lengths[token]}, or 0 for the root"
         )
     # the root is its own head: after as many doublings as a path may be long, all have come to it
-    root = text.n_tokens
+    root = len(text.lines)
     above = np.append(np.where(heads > 0, np.repeat(text.bounds[:-1], np.diff(text.bounds)) + heads - 1, root), root)
     for _ in range(int(lengths.max()).bit_length() + 1):
         above = above[above]
@@ -178,7 +163,6 @@ class Parsing(StructuredTask):
     settings = OF_TOKENS
 
     def _arcs(self, template: str, text: ColumnText, n_columns: int, memory: int) -> tuple[Templates, Arcs]:
-        """InputError where the features of all arcs would not fit in the memory."""
         templates = Templates(template, {BETWEEN: MOST_BETWEEN})
         if len(templates.groups) > 1:
             raise InputError(f"{option('template', templates.text)}: trees have no y[-1]; leave it out")
@@ -201,9 +185,6 @@ class Parsing(StructuredTask):
         templates, arcs = self._arcs(model.meta.template, text, n_columns, memory)
         table = templates.known(arcs, [model.feature_ids])
         return AnsweredTokens(Trees(table, text.bounds, gold, len(model.feature_ids)), text, gold, n_columns)
-
-    def layout(self, meta):
-        return 1, 0, 0
 
     def figures(self, examples: AnsweredTokens, outputs):
         right = np.concatenate(outputs) == examples.gold

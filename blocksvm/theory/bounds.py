@@ -47,8 +47,7 @@ UNIT = 1e-4  # how far ||x||^2 may lie from 1: rows come from text of some digit
 
 @dataclass(frozen=True)
 class Condition:
-    """An assumption: holds(run), or holds(run, u) of one about u; detail(run): the offending figures for messages, or
-    the setting that offends."""
+    """An assumption: holds(run), or holds(run, u) where about_u; detail: the figures, or the setting, that offend."""
 
     text: str
     holds: Callable[..., bool]
@@ -56,7 +55,6 @@ class Condition:
     about_u: bool = False
 
     def found(self, run: Run) -> str:
-        """The offending figures."""
         if isinstance(self.detail, str):
             return self.detail and option(self.detail, run.settings.get(self.detail))
         return self.detail(run)
@@ -268,17 +266,14 @@ BOUNDS = (
         (FROM_ZERO, mirror_is(ENTROPIC), ALL_COUNTED, IN_SIMPLEX)),
     Bound("p-norm", "Gentile 2003; Shalev-Shwartz 2012",
         "regret <= ||u||_q^2 / (2 eta) + eta (p - 1) / 2 sum ||z_t||_p^2, 1/p + 1/q = 1",
-        ("omd",), lambda run, u: u.loss + u.distances[0] + dual_squares(run) / 2.0,
-        (FROM_ZERO, mirror_is(P_NORM))),
+        ("omd",), lambda run, u: u.loss + u.distances[0] + dual_squares(run) / 2.0, (FROM_ZERO, mirror_is(P_NORM))),
     Bound("mirror descent in general", "Shalev-Shwartz 2012",
         "regret <= R(u) - min R + eta sum ||z_t||_*^2, R 1/eta-strongly convex in ||.||",
-        FOLLOWED, lambda run, u: u.loss + u.distances[0] + dual_squares(run),
-        (FROM_ZERO, CONSTANT, IN_BALL)),
+        FOLLOWED, lambda run, u: u.loss + u.distances[0] + dual_squares(run), (FROM_ZERO, CONSTANT, IN_BALL)),
     Bound("perceptron, hinge of u", "Shalev-Shwartz 2012, section 3.3",
         "|M| - sum hinge_t(u) <= R ||u|| sqrt(|M|)",
         ("perceptron", "perceptron-bias"), lambda run, u: u.hinge + run.R * u.norm * np.sqrt(run.mistakes),
-        (FROM_ZERO,), quantity="mistakes",
-        remark="for perceptron-bias of the rows with their constant feature"),
+        (FROM_ZERO,), quantity="mistakes", remark="for perceptron-bias of the rows with their constant feature"),
     Bound("perceptron, separable", "Novikoff 1962",
         "|M| <= (R / gamma)^2 ||u||^2, gamma the least margin of u",
         ("perceptron",), lambda run, u: (run.R * u.norm / u.margin) ** 2, (FROM_ZERO, SEPARATES), quantity="mistakes"),
@@ -312,8 +307,7 @@ BOUNDS = (
          Condition("||u|| <= 1 / sqrt(lambda)", IN_BALL.holds, about_u=True))),
     Bound("Pegasos, no projection", "Pegasos 2011, Theorem 1",
         "regret of lambda/2 ||w||^2 + loss <= 4 R^2 (1 + ln t) / (2 lambda)",
-        ("pegasos",), lambda run, u: u.loss + logarithmic(run, 4.0 * run.R**2),
-        (FROM_ZERO, FLAT, UNPROJECTED),
+        ("pegasos",), lambda run, u: u.loss + logarithmic(run, 4.0 * run.R**2), (FROM_ZERO, FLAT, UNPROJECTED),
         remark="lambda w_t is a mean of gradients, so that ||lambda w_t + z_t|| <= 2 R"),
     Bound("strongly convex, steps 1 / (lambda t)", "Hazan, Agarwal, Kale 2007, Theorem 1",
         "regret of lambda/2 ||w||^2 + loss <= sum ||lambda w_t + z_t||^2 / (2 lambda t)",
@@ -342,8 +336,7 @@ BOUNDS = (
         remark="r_t as it was in each round, G_t the larger of its ||z_t|| and ||l1 h_t||"),
     Bound("FOBOS", "Duchi, Singer 2009",
         "regret of loss + l1 ||w||_1 <= 2 G D + (D^2 / (2 c) + 8 G^2 c) sqrt(t)",
-        ("fobos l1",), lambda run, u: splitting(run, u, largest_slope(run)),
-        (FALLING, L1_ALONE),
+        ("fobos l1",), lambda run, u: splitting(run, u, largest_slope(run)), (FALLING, L1_ALONE),
         remark="G: the largest of all ||z_t|| and l1 sqrt(d); D from the range of each weight over all rounds"),
     Bound("FOBOS, group ||w||", "Duchi, Singer 2009",
         "regret of loss + group ||w|| <= 2 G D + (D^2 / (2 c) + 8 G^2 c) sqrt(t)",
@@ -352,8 +345,7 @@ BOUNDS = (
         (FALLING,), remark="G: the largest of all ||z_t|| and group; D: the largest ||w_t||, and ||u||"),
     Bound("HF-FOBOS", "Oiwa et al. 2011",
         "regret of loss + l1 sum h_j |w_j| <= 2 G D + (D^2 / (2 c) + 8 G^2 c) sqrt(t)",
-        ("hf-fobos",),
-        lambda run, u: splitting(run, u, np.maximum(run.G, float(np.linalg.norm(run.weights)))),
+        ("hf-fobos",), lambda run, u: splitting(run, u, np.maximum(run.G, float(np.linalg.norm(run.weights)))),
         (FALLING,), proven=False,
         remark="the proof treats the regulariser as fixed, while h grows: here h is that of the last round; "
         "G: the largest of all ||z_t|| and l1 ||h||; D from the range of each weight over all rounds"),
@@ -381,8 +373,7 @@ BOUNDS = (
     Bound("AdaGrad, RDA form", "Duchi, Hazan, Singer 2011, Theorem 5; derived in bounds.py",
         "regret of loss + l1 ||w||_1 <= delta ||u||^2 / (2 eta) + (||u||_inf^2 / (2 eta) + eta) sum_j ||g_1:t,j||",
         ("adagrad-rda",), lambda run, u: u.loss + run.settings["delta"] * u.norm**2 / (2.0 * eta(run))
-        + (u.norm_inf**2 / (2.0 * eta(run)) + eta(run)) * run.roots,
-        (FROM_ZERO, DELTA)),
+        + (u.norm_inf**2 / (2.0 * eta(run)) + eta(run)) * run.roots, (FROM_ZERO, DELTA)),
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ any w, scaled to |X's|_j <= m_j, give -sum conjugate(s_i), which is no more than
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -19,9 +19,8 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.memory import Budget
 from blocksvm.files.output import TemporaryFolder
 from blocksvm.sources.matrix import Matrix
-from blocksvm.theory.replay import least_slack
 from blocksvm.theory.rows import FixedWeights
-from blocksvm.theory.run import Losses, Run
+from blocksvm.theory.run import Losses, Run, least_slack
 from blocksvm.theory.theories import EUCLIDEAN
 
 TOLERANCE = 1e-3  # certified relative gap of the batch solver
@@ -94,7 +93,6 @@ def measured(run: Run, u: FixedWeights) -> Iterator[Comparator]:
 
 
 def length_in(run: Run, u: Comparator) -> float:
-    """||u|| or ||u||_1, as the learner's ball has it."""
     return u.norm if run.ball is None or run.ball[0] == 2 else u.norm_1
 
 
@@ -111,7 +109,6 @@ def floor_in_ball(run: Run, least: float, C: float) -> float:
 
 
 def path(run: Run) -> list[float]:
-    """Values of C, rising."""
     R = float(run.R[-1])
     if R == 0.0:
         return []
@@ -148,10 +145,10 @@ def comparators(run: Run, memory: int, tell: Callable[[str], None]) -> list[Comp
     zero = FixedWeights("u = 0", np.zeros(run.rows.n_vectors * (run.d + 1)))
     result = [Comparator(run, zero, np.zeros(run.T) if run.rows.scales else run.rows.scores(zero.w, run.runner.bias))]
     given = run.rows.fixed(tell)
-    if given is not None or run.truncated:
-        for u in of_l1(run, memory, tell) if given is None else given:
-            result.extend(measured(run, u))
-        return result
+    if given is None and run.truncated:
+        given = of_l1(run, memory, tell)
+    if given is not None:
+        return result + [one for u in given for one in measured(run, u)]
     least, idle, C, inside, outside = float(result[0].judged[-1]), 0, 0.0, 0.0, math.inf
     for u in certified(run, memory, tell, path(run)):
         new = list(measured(run, u))
@@ -170,13 +167,12 @@ def comparators(run: Run, memory: int, tell: Callable[[str], None]) -> list[Comp
             least, C = min(least, total), u_C
             if idle == 2:
                 break
+    more: Iterable[FixedWeights] = ()
     if run.ball is not None and run.ball[0] == 1 and run.rows.source.in_memory:
-        for u in lasso(run, memory, tell):
-            result.extend(measured(run, u))
+        more = lasso(run, memory, tell)
     elif 0.0 < inside < outside < math.inf:
-        for u in on_the_edge(run, lambda C: next(certified(run, memory, tell, [C])), inside, outside):
-            result.extend(measured(run, u))
-    return result
+        more = on_the_edge(run, lambda C: next(certified(run, memory, tell, [C])), inside, outside)
+    return result + [one for u in more for one in measured(run, u)]
 
 
 @contextmanager
@@ -198,14 +194,12 @@ def certified(run: Run, memory: int, tell: Callable[[str], None], costs: list[fl
             with named(f"beside the records of {run.T:,} rounds"):
                 fitted = fit(
                     run.rows.source, C=C, loss=run.judging.name, bias=bias, tol=TOLERANCE, schedule="5",
-                    max_outer=OUTERS, memory=memory, start_from=previous, **run.rows.solver,
-                    **run.judging.settings,
+                    max_outer=OUTERS, memory=memory, start_from=previous, **run.rows.solver, **run.judging.settings,
                 )  # fmt: skip
             previous = folder / f"{number}.h5"
             fitted.save(previous)
-            vectors = np.atleast_2d(fitted.model.weights)
+            vectors, certificate = np.atleast_2d(fitted.model.weights), fitted.certificate
             constant = np.atleast_1d(fitted.model.intercept / bias if bias else np.zeros(len(vectors)))
-            certificate = fitted.certificate
             gap, least = (None, -math.inf) if certificate is None else (certificate.rel_gap, certificate.dual)
             w = np.column_stack([vectors, constant]).ravel()
             u = FixedWeights(f"C = {C:.4g}", w, C, fitted.status, gap, floor_in_ball(run, least, C))
@@ -275,7 +269,6 @@ def least_with_l1(
 
 
 def of_l1(run: Run, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
-    """The least of loss + r over all rounds; the source is a matrix in memory."""
     X, y, used = compact(run, memory)
     tell(f"comparator: the least of loss + {run.regulariser.text}")
     w, _, gap = least_with_l1(X, y, run.judging, run.T * run.weights[used])
@@ -283,8 +276,7 @@ def of_l1(run: Run, memory: int, tell: Callable[[str], None]) -> Iterator[FixedW
 
 
 def lasso(run: Run, memory: int, tell: Callable[[str], None]) -> Iterator[FixedWeights]:
-    """Weights in a 1-norm ball: those of the least loss + l1 ||w||_1, which has the least loss of all that are no
-    longer; the source is a matrix in memory."""
+    """Weights in a 1-norm ball: those of the least loss + l1 ||w||_1 have the least loss of all that are no longer."""
     X, y, used = compact(run, memory)
     slopes = run.judging.at(np.zeros(run.T), y, 0.0 if run.judging.smooth else 1e-3)[1]
     most = float(np.abs(X.T @ slopes).max(initial=0.0))

@@ -122,16 +122,14 @@ class MarginReport:
         return self.status not in ("converged", "interrupted") and open_still
 
     def described(self) -> dict:
-        """All figures as JSON holds them."""
         look = {name: value if math.isfinite(value) else None for name, value in vars(self.look).items()}
         plain = {name: value for name, value in vars(self).items() if name not in ("look", "histogram", "outside")}
         return plain | {
-            "look": look,
-            "gamma": self.gamma if math.isfinite(self.gamma) else None,
+            "look": look, "gamma": self.gamma if math.isfinite(self.gamma) else None,
             "support": [asdict(one) for one in self.support],
             "contradictions": [asdict(one) for one in self.contradictions],
             "histogram": {"edges": BINS.tolist(), "rows": self.histogram.tolist(), "outside": self.outside.tolist()},
-        }
+        }  # fmt: skip
 
     @property
     def gamma(self) -> float:
@@ -172,16 +170,13 @@ class Plane:
             scores = np.empty(block.n_samples)
             decision_values(block.entries, self.w.reshape(-1, 1), self.constant, scores.reshape(-1, 1))
             side = (block.y > 0).astype(np.int64)
-            cost = self.cost[side]
-            if block.weights is not None:
-                cost = cost * block.weights
+            cost = self.cost[side] * (1.0 if block.weights is None else block.weights)
             yield chunk, block, side, scores, self.alpha[block.rows], cost
 
     def look(self, hard: bool) -> Look:
         """One reading for the bounds, and another one for the figures that depend on the plane's scale."""
         d = len(self.w)
-        hulls, extremes = np.zeros((2, d)), np.array([-np.inf, np.inf])
-        sums = np.zeros(2)
+        hulls, extremes, sums = np.zeros((2, d)), np.array([-np.inf, np.inf]), np.zeros(2)
         for _, block, side, scores, alpha, _ in self.chunks():
             for k in range(2):
                 coefficients = np.where(side == k, self.factors[k] * alpha, 0.0)
@@ -189,16 +184,14 @@ class Plane:
                 sums[k] += coefficients.sum()
             extremes[0] = max(extremes[0], scores[side == 0].max(initial=-np.inf))
             extremes[1] = min(extremes[1], scores[side == 1].min(initial=np.inf))
-        combination = hulls[1] - hulls[0]
-        total = float(sums.sum())
+        combination, total = hulls[1] - hulls[0], float(sums.sum())
         upper = math.sqrt(sum_of_squares(combination)) / total if total else math.inf
         if self.free_bias:
             half, bias = (extremes[1] - extremes[0]) / 2.0, -(extremes[0] + extremes[1]) / 2.0
         else:
             half, bias = min(extremes[1], -extremes[0]), 0.0
         lower = float(half) / self.norm if self.norm else -math.inf
-        if not hard:
-            bias = self.offset
+        bias = bias if hard else self.offset
         scale = 1.0 / float(half) if hard and half > 0.0 else 1.0
         w = self.w[:-1] if self.free_bias else self.w
         apart = math.sqrt(sum_of_squares(w - combination[: len(w)]))
@@ -212,7 +205,7 @@ class Plane:
             margins = self.margins(scores, side, look)
             slack = np.zeros(len(margins)) if hard and half > 0.0 else np.maximum(0.0, 1.0 - margins)
             repaired = self.factors[side] * alpha
-            scaled, bounds = scale * repaired, scale * cost
+            scaled = scale * repaired
             look.sum_alpha_slack += float((scaled * (1.0 - slack)).sum())
             at_zero, at_bound = alpha <= SUPPORT * largest, alpha >= cost * (1.0 - AT_BOUND)
             look.at_zero += int((at_zero & ~at_bound).sum())
@@ -220,7 +213,7 @@ class Plane:
             look.errors += int((margins <= 0.0).sum())
             look.slackness = max(look.slackness, float(np.abs(scaled * (margins - 1.0 + slack)).max(initial=0.0)))
             if not hard:
-                over = float(np.abs((bounds - scaled) * slack).max(initial=0.0))
+                over = float(np.abs((scale * cost - scaled) * slack).max(initial=0.0))
                 look.bound_slackness = max(look.bound_slackness, over)
             look.infeasibility = max(look.infeasibility, float(np.maximum(-repaired, repaired - cost).max(initial=0.0)))
             beyond = float((1.0 - margins - slack).max(initial=0.0))
@@ -233,8 +226,7 @@ class Plane:
         return look.scale * np.where(side > 0, 1.0, -1.0) * (scores + look.bias)
 
     def survey(self, look: Look, listed: Callable[[SupportVector], None] | None) -> tuple:
-        """(support vectors of the largest a, histogram of margins, rows outside of it) in one reading; listed gets
-        every support vector, in stored order."""
+        """(support vectors of the largest a, histogram of margins, rows outside of it); listed gets all, as stored."""
         best: list[SupportVector] = []
         histogram, outside = np.zeros((2, len(BINS) - 1), np.int64), np.zeros((2, 2), np.int64)
         largest = float(self.alpha.max(initial=0.0))
@@ -278,10 +270,8 @@ def maximum_margin(source: Source, *, on_event: Callable[[dict], None] = lambda 
     require_two_labels(source)
     hard = resolved["C"] is None
     if hard and source.weighted:
-        raise InputError(
-            f"{source.name}: its rows have weights, which a hard margin does not know; give {option('C', 1)} for a "
-            "soft one"
-        )
+        what = "its rows have weights, which a hard margin does not know"
+        raise InputError(f"{source.name}: {what}; give {option('C', 1)} for a soft one")
     began = time.perf_counter()
     search = _Search(source, resolved, began, on_event, stop)
     with TemporaryFolder(temp) as folder:
@@ -310,34 +300,18 @@ class _Search:
 
     def __init__(self, source: Source, settings: dict, began: float, on_event, stop):
         """settings: ``MARGIN_SETTINGS``, resolved."""
-        self.source, self.settings = source, settings
-        self.beside = Plane.n_bytes(source)
-        self.ends = began + settings["max_seconds"]
-        self.on_event, self.stop = on_event, stop
-        self.C = math.nan
-        self.readings = 0
-        self.status = ""
+        self.source, self.settings, self.on_event, self.stop = source, settings, on_event, stop
+        self.beside, self.ends = Plane.n_bytes(source), began + settings["max_seconds"]
+        self.C, self.readings, self.status = math.nan, 0, ""
 
     def fit_beside(self, **settings) -> Fitted:
         """Train in the memory that the figures of the plane leave."""
-        memory = self.settings["memory"]
-        left = max(1, memory - self.beside)
+        memory, seed = self.settings["memory"], self.settings["seed"]
         gc.collect()  # the training before, whose parts refer to each other
         try:
-            return fit(self.source, seed=self.settings["seed"], memory=left, stop=self.stop, **settings)
+            return fit(self.source, seed=seed, memory=max(1, memory - self.beside), stop=self.stop, **settings)
         except TooLittleMemory as error:
             raise TooLittleMemory(memory, error.needs | {"looking at the plane": self.beside}) from None
-
-    def fit(self, C: float, tol: float, previous: Path | None) -> Fitted | None:
-        self.C = C
-        fitted = self.fit_beside(
-            C=C, loss="hinge", bias=self.settings["bias"], tol=tol, schedule="1", start_from=previous,
-            max_outer=self.settings["max_outer"], max_seconds=max(self.ends - time.perf_counter(), 1e-3),
-            on_event=self.on_event,
-        )  # fmt: skip
-        self.readings += fitted.result.outer
-        self.status = fitted.status
-        return None if fitted.status == "interrupted" else fitted
 
     def plane(self, model: Path):
         """(plane, look, whether the gap was reached), or None where stopped: of the soft margin at C, or of a hard one,
@@ -349,8 +323,13 @@ class _Search:
             C, to = GROWTH / typical, FIRST_TOL
         while True:
             fitted = plane = None  # before the memory is used again
-            fitted = self.fit(C, to, previous)
-            if fitted is None:
+            fitted = self.fit_beside(
+                C=C, loss="hinge", bias=self.settings["bias"], tol=to, schedule="1", start_from=previous,
+                max_outer=self.settings["max_outer"], max_seconds=max(self.ends - time.perf_counter(), 1e-3),
+                on_event=self.on_event,
+            )  # fmt: skip
+            self.C, self.readings, self.status = C, self.readings + fitted.result.outer, fitted.status
+            if self.status == "interrupted":
                 return None
             plane = Plane(self.source, fitted)
             look = plane.look(hard=not soft)
@@ -394,12 +373,9 @@ class _Search:
 
 
 def contradictions(source: Source, plane) -> list[Contradiction]:
-    """Up to ``MOST_SHOWN`` pairs of rows with equal features and other labels, in three readings.
-
-    Of such a pair one row has a margin of at most 0 under any plane.  The first reading collects digests of those rows,
-    the second finds the digests that rows of both classes have, and the third compares some of these rows.  plane: a
-    ``Plane``.
-    """
+    """Up to ``MOST_SHOWN`` pairs of rows with equal features and other labels, in three readings: for digests of the
+    rows with a margin of at most 0, which one of each pair has under any plane; for those of them that rows of both
+    classes have; and to compare some of these rows."""
     wanted = np.empty(0, np.uint64)
     for _, block, side, scores, _, _ in plane.chunks():
         wrong = np.where(side > 0, 1.0, -1.0) * (scores + plane.offset) <= 0.0
@@ -419,14 +395,13 @@ def contradictions(source: Source, plane) -> list[Contradiction]:
         digests = digests_of(block)
         for row in np.flatnonzero(np.isin(digests, both, kind="sort")).tolist():
             rows[int(side[row])].setdefault(int(digests[row]), (chunk, row, content(block, row)))
-    pairs = []
-    for digest in both.tolist():
-        pair = [rows[k][digest] for k in range(2)]
+    negative, positive = source.labels.values
+    found = []
+    for pair in ([rows[k][digest] for k in range(2)] for digest in both.tolist()):
         if pair[0][2] == pair[1][2]:
-            origins = [source.origins(chunk, np.array([row]))[0] for chunk, row, _ in pair]
-            negative, positive = source.labels.values
-            pairs.append(Contradiction(origins[0], negative, origins[1], positive))
-    return pairs[:MOST_SHOWN]
+            first, second = (source.origins(chunk, np.array([row]))[0] for chunk, row, _ in pair)
+            found.append(Contradiction(first, negative, second, positive))
+    return found[:MOST_SHOWN]
 
 
 def digests_of(block: Block) -> np.ndarray:

@@ -24,9 +24,8 @@ from blocksvm.solvers.solver import Task
 from blocksvm.sources.source import Source, largest_chunk_bytes
 from blocksvm.theory.bounds import QUANTITIES, Bound, bounds_of
 from blocksvm.theory.comparators import VECTORS, Comparator, FixedWeights, comparators
-from blocksvm.theory.replay import replay
 from blocksvm.theory.rows import SEVERAL, ReplayRows, check_task, in_memory, log_spaced, task_of
-from blocksvm.theory.run import MOST_STEPS, RECORD_BYTES, Run, learner_bytes
+from blocksvm.theory.run import MOST_STEPS, RECORD_BYTES, Run, learner_bytes, replay
 from blocksvm.theory.settings import MAX_ROWS, REPLAY
 
 SHOWN = "name", "source", "statement", "quantity", "remark", "proven"  # of a bound, in a report
@@ -61,6 +60,14 @@ class Judged:
     def failures(self) -> str:
         failed = [f"{c.text} fails{f' ({c.found})' if c.found else ''}" for c in self.checks if not c.met]
         return "; ".join(failed)
+
+    def described(self, times: list[int]) -> dict:
+        return {
+            **{name: getattr(self.bound, name) for name in SHOWN}, "applies": self.applies, "violated": self.violated,
+            "assumptions": [check._asdict() for check in self.checks],
+            "table": [{"t": t, "measured": float(a), "bound": plain(float(b)), "comparator": by}
+                      for t, a, b, by in zip(times, self.measured, self.right, self.by, strict=False)],
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -99,58 +106,29 @@ class RegretReport:
     def described(self) -> dict:
         """Everything as plain numbers and strings."""
         run = self.run
-        times = run.times.tolist()
         return {
-            "learner": run.name,
-            "settings": plain(run.settings),
-            "loss": run.judging.name,
-            "rows": run.T,
-            "batch": run.batch,
-            "features": run.d,
-            "loss_sum": float(run.judged[-1]),
-            "mistakes": int(run.mistakes[-1]),
-            "regret": float(self.regret[-1]),
-            "comparator": self.best.name,
-            "comparator_gap_in_ball": self.gap_in_ball,
-            "notes": self.notes,
-            "table": self.table(),
+            "learner": run.name, "settings": plain(run.settings), "loss": run.judging.name, "rows": run.T,
+            "batch": run.batch, "features": run.d, "loss_sum": float(run.judged[-1]),
+            "mistakes": int(run.mistakes[-1]), "regret": float(self.regret[-1]), "comparator": self.best.name,
+            "comparator_gap_in_ball": self.gap_in_ball, "notes": self.notes, "table": self.table(),
             "comparators": [_comparator(u) for u in self.comparators],
-            "bounds": [
-                {
-                    **{name: getattr(judged.bound, name) for name in SHOWN},
-                    "applies": judged.applies,
-                    "violated": judged.violated,
-                    "assumptions": [check._asdict() for check in judged.checks],
-                    "table": [
-                        {"t": t, "measured": float(a), "bound": plain(float(b)), "comparator": by}
-                        for t, a, b, by in zip(times, judged.measured, judged.right, judged.by, strict=False)
-                    ],
-                }
-                for judged in self.bounds
-            ],
-            "memory": self.memory,
-        } | ({} if self.mean is None else {"mean_of_weights": _comparator(self.mean)})
+            "bounds": [judged.described(run.times.tolist()) for judged in self.bounds], "memory": self.memory,
+        } | ({} if self.mean is None else {"mean_of_weights": _comparator(self.mean)})  # fmt: skip
 
 
 def _comparator(u: Comparator) -> dict:
-    return {
-        **{name: getattr(u, name) for name in ("name", "C", "status", "rel_gap", "norm", "norm_1")},
-        "loss": float(u.judged[-1]),
-        "mistakes": int(u.mistakes[-1]),
-        "least_margin": float(u.margin[-1]),
-    }
+    own = {name: getattr(u, name) for name in ("name", "C", "status", "rel_gap", "norm", "norm_1")}
+    loss, mistakes = float(u.judged[-1]), int(u.mistakes[-1])
+    return own | {"loss": loss, "mistakes": mistakes, "least_margin": float(u.margin[-1])}
 
 
 def judge(bound: Bound, run: Run, candidates: list[Comparator], best: Comparator) -> Judged:
     """Check a bound's assumptions, and evaluate it where they are met."""
-    checks = []
-    for condition in bound.conditions:
-        if not condition.about_u:
-            met = bool(condition.holds(run))
-            checks.append(Check(condition.text, met, "" if met else condition.found(run)))
+    about_run, about_u = ([c for c in bound.conditions if c.about_u is of_u] for of_u in (False, True))
+    met_by_run = [bool(condition.holds(run)) for condition in about_run]
+    checks = [Check(c.text, met, "" if met else c.found(run)) for c, met in zip(about_run, met_by_run, strict=True)]
     admitted: list[Comparator] = []
-    if all(check.met for check in checks):
-        about_u = [condition for condition in bound.conditions if condition.about_u]
+    if all(met_by_run):
         admitted = [u for u in candidates if all(condition.holds(run, u) for condition in about_u)]
         met, found = bool(admitted), "" if admitted else f"for none of the {len(candidates)} comparators"
         checks += [Check(condition.text, met, found) for condition in about_u]
@@ -213,12 +191,10 @@ def measure_regret(source: Source, learner: str, *, max_rows: int | None = None,
     mean = None
     if run.mean is not None:
         on_progress("the mean of the weights")
-        weights = FixedWeights("mean of the weights", run.mean)
-        mean = Comparator(run, weights, rows.scores(weights.w, runner.bias))
+        mean = Comparator(run, FixedWeights("mean of the weights", run.mean), rows.scores(run.mean, runner.bias))
     judged = [judge(bound, run, candidates, best) for bound in bounds_of(run)]
     least = np.min([u.judged for u in candidates], axis=0)
-    notes = _notes(run, judged)
-    return RegretReport(run, candidates, best, least, judged, notes, dict(budget.used), mean)
+    return RegretReport(run, candidates, best, least, judged, _notes(run, judged), dict(budget.used), mean)
 
 
 def play(
@@ -247,9 +223,8 @@ def check_batch(batch: int, T: int, run: Run, average: bool) -> None:
     if batch > 1 and (run.regulariser is None or run.regulariser.kind != "l2"):
         raise InputError(f"{option('batch', batch)}: {run.name} learns row by row; leave it out, or take pegasos")
     if batch > 1 and average:
-        raise InputError(
-            f"{option('average')}: rounds of several rows have no mean of the weights; leave one of them out"
-        )
+        what = "rounds of several rows have no mean of the weights"
+        raise InputError(f"{option('average')}: {what}; leave one of them out")
 
 
 def _plan(rows: ReplayRows, budget: Budget, n_bytes: int) -> None:

@@ -9,8 +9,10 @@ import numpy as np
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.loss_functions import conjugate, derivative, direction, step, value
 from blocksvm.online.memory import SparseRow
-from blocksvm.online.rules.sparse import COLUMN
-from blocksvm.online.rules.sparse import height as height_of
+from blocksvm.online.rule_parts import dot as score
+from blocksvm.online.rule_parts import plain_current as current
+from blocksvm.online.rules.perceptron import perceptron_update as update
+from blocksvm.online.rules.sparse import COLUMN, PARAMETER, height_at
 
 # Numbers of a round in ``read_all``, for fixed weights u: sum_j weights_j |w_t,j|, ||w_t - w_t+1||^2, ||w_t - u||^2 -
 # ||w_t+1 - u||^2, sum h_j |w_t+1,j|, sum h_j |u_j| and ||h||^2 with the heights h of the round.
@@ -42,19 +44,7 @@ def sum_of_conjugates(s, y, loss):
     return total
 
 
-# placeholders for a learner's functions, and the height h_j of its regulariser
-
-
-def score(row, memory):
-    raise NotImplementedError
-
-
-def update(row, y, z, importance, memory):
-    raise NotImplementedError
-
-
-def current(j, memory):
-    raise NotImplementedError
+# in the loops below score, update and current are placeholders, and the height h_j of a learner's regulariser is, too
 
 
 @inlined
@@ -65,7 +55,8 @@ def height(j, memory):
 @inlined
 def height_of_powers(j, memory):
     """h_j of HF-FOBOS."""
-    return height_of(memory.columns[j * memory.width + COLUMN.powers], memory.parameters)
+    total, parameters = memory.columns[j * memory.width + COLUMN.powers], memory.parameters
+    return height_at(total, parameters[PARAMETER.p], parameters[PARAMETER.cap])
 
 
 def read_norms(indptr, indices, values, y, order, first, norm, memory, norms):
@@ -83,26 +74,19 @@ def heights_after(memory, out):
         out[j] = height(j, memory)
 
 
-@inlined
-def touch(j, seen, touched, n):
-    """The number of features that have occurred, with j; a new j is appended to the ``n`` of ``touched``."""
-    if seen[j] == 0:
-        seen[j] = 1
-        touched[n] = j
-        return n + 1
-    return n
-
-
 def read_all(indptr, indices, values, y, order, first, memory, u, weights, w, touched, seen, count, low, high, out):
-    """u, weights (d,); w, low, high (d,): the weights and their range; touched (d,) int32 with count[0] features that have
-    occurred, seen (d,) uint8; out (OF_ROUND, T)."""
+    """u, weights (d,); w, low, high (d,): the weights and their range; touched (d,) int32 with count[0] features that
+    have occurred, seen (d,) uint8; out (OF_ROUND, T)."""
     n = count[0]
     for r in range(order.shape[0]):
         i, t = order[r], first + r
         row = SparseRow(indices, values, indptr[i], indptr[i + 1])
         update(row, float(y[i]), score(row, memory), 1.0, memory)
         for k in range(row.start, row.stop):
-            n = touch(indices[k], seen, touched, n)
+            if seen[indices[k]] == 0:
+                seen[indices[k]] = 1
+                touched[n] = indices[k]
+                n += 1
         score(SparseRow(touched, None, 0, n), memory)  # brings them up to date
         length = moved = nearer = of_w = of_u = of_heights = 0.0
         for a in range(n):

@@ -78,16 +78,17 @@ class ReplayRows:
         self.source, self.order, self.seed, self.memory = source, order, seed, memory
 
     def __iter__(self) -> Iterator[tuple[Block, np.ndarray, int]]:
-        shuffled, first = self.order == "shuffled", 0
-        chunks = np.arange(len(self.source.chunks), dtype=np.int32)
-        if shuffled:
-            shuffle(order_key(self.seed, CHUNKS), chunks)
-        for visit, block in enumerate(blocks_of(self.source, self.memory, chunks.astype(np.int64))):
-            order = np.arange(block.n_samples, dtype=np.int32)
-            if shuffled:
-                shuffle(order_key(self.seed, ROWS, visit), order)
-            yield block, order, first
+        first = 0
+        chunks = self._ordered(len(self.source.chunks), CHUNKS).astype(np.int64)
+        for visit, block in enumerate(blocks_of(self.source, self.memory, chunks)):
+            yield block, self._ordered(block.n_samples, ROWS, visit), first
             first += block.n_samples
+
+    def _ordered(self, n: int, *key: int) -> np.ndarray:
+        order = np.arange(n, dtype=np.int32)
+        if self.order == "shuffled":
+            windowed_order(order_key(self.seed, *key), np.array([n]), 0, order, np.empty(1, np.int32))
+        return order
 
     def up_to(self, times: np.ndarray) -> Iterator[tuple[Block, np.ndarray, int, int | None]]:
         """(block, order of some of its rows, rounds before them, k where they end with round times[k], else None)."""
@@ -117,8 +118,7 @@ class ReplayRows:
         return block.sq_norms
 
     def scores(self, w: np.ndarray, bias: float) -> np.ndarray:
-        """The scores (T,) of fixed w (n_vectors * (d + 1),), the last entry of each vector that of the constant
-        feature."""
+        """(T,) of fixed w (n_vectors * (d + 1),), the last entry of each vector that of the constant feature."""
         vectors, scores = w.reshape(self.n_vectors, -1), np.empty(self.source.n_samples)
         for block, order, first in self:
             of_block = np.empty(block.n_samples)
@@ -136,10 +136,6 @@ def distances(products: np.ndarray, sq_norms: np.ndarray, sq_norm: float) -> np.
     return np.sqrt(np.maximum(0.0, sq_norm - 2.0 * products + sq_norms))
 
 
-def shuffle(key: np.uint64, out: np.ndarray) -> None:
-    windowed_order(key, np.array([len(out)]), 0, out, np.empty(1, np.int32))
-
-
 def matrix_of(block: Block) -> scipy.sparse.csr_matrix:
     """A block's rows as they lie in its memory."""
     values = np.ones(block.n_nonzeros, np.float32) if block.values is None else block.values
@@ -147,8 +143,7 @@ def matrix_of(block: Block) -> scipy.sparse.csr_matrix:
 
 
 def in_memory(rows: ReplayRows, n_rows: int, budget: Budget) -> Matrix:
-    """The first ``n_rows`` rows in their order as a matrix in memory; InputError where they do not fit, or are all of
-    one class."""
+    """The first ``n_rows`` rows in their order as a matrix; InputError where they do not fit, or are of one class."""
     source = rows.source
     share = n_rows / source.n_samples
     # while they are put together there are two copies
@@ -176,12 +171,8 @@ def in_memory(rows: ReplayRows, n_rows: int, budget: Budget) -> Matrix:
 
 def log_spaced(T: int) -> np.ndarray:
     """1, 2, 5, 10, 20, 50, ... and T."""
-    times = {T}
-    scale = 1
-    while scale <= T:
-        times |= {factor * scale for factor in (1, 2, 5) if factor * scale <= T}
-        scale *= 10
-    return np.array(sorted(times))
+    times = {factor * 10**k for k in range(len(str(T))) for factor in (1, 2, 5)}
+    return np.array(sorted({T} | {t for t in times if t <= T}))
 
 
 def best_of_others(values: np.ndarray, taken: np.ndarray) -> np.ndarray:
@@ -196,7 +187,7 @@ class Classes(ReplayRows):
 
     def __init__(self, runner: Runner, *of_rows):
         super().__init__(*of_rows)
-        self.n_vectors = runner.n_vectors
+        self.runner, self.n_vectors = runner, runner.n_vectors
 
     def targets(self, block: Block) -> np.ndarray:
         return np.ones(block.n_samples, np.int8)
@@ -231,14 +222,13 @@ class Costs(Classes):
 
     def __init__(self, runner: Runner, *of_rows):
         super().__init__(runner, *of_rows)
-        self.costs = runner.costs
-        self.stretched = float(self.costs.roots.max()) or 1.0
+        self.stretched = float(runner.costs.roots.max()) or 1.0
 
     def margins(self, values: np.ndarray, block: Block, rows: np.ndarray | slice, fixed: bool) -> np.ndarray:
-        y, each = block.y[rows], np.arange(len(values))
-        losses = values - values[each, y][:, None] + self.costs.roots[y]
+        y, each, costs = block.y[rows], np.arange(len(values)), self.runner.costs
+        losses = values - values[each, y][:, None] + costs.roots[y]
         losses[each, y] = 0.0
-        if fixed or self.costs.max_loss:
+        if fixed or costs.max_loss:
             return 1.0 - losses.max(axis=1)
         return 1.0 - losses[each, values.argmax(axis=1)]
 
@@ -250,12 +240,8 @@ class Unlabelled(Classes):
     uncertified = "steps towards the centre of the rows"
     scales = labelled = False
 
-    def __init__(self, runner: Runner, *of_rows):
-        super().__init__(runner, *of_rows)
-        self.epsilon = runner.settings["epsilon"]
-
     def margins(self, values: np.ndarray, block: Block, rows: np.ndarray | slice, fixed: bool) -> np.ndarray:
-        return 1.0 - np.maximum(0.0, values[:, 0] - self.epsilon)
+        return 1.0 - np.maximum(0.0, values[:, 0] - self.runner.settings["epsilon"])
 
     def squares(self, block: Block) -> np.ndarray:
         return np.ones(block.n_samples)
@@ -264,7 +250,7 @@ class Unlabelled(Classes):
         """Fixed w (d + 1,) that lie near to the rows: their mean, and steps towards the least sum of max(0, ||w - x|| -
         epsilon), each the mean of the rows outside, weighed by 1 / ||w - x|| (Weiszfeld, Tohoku Mathematical Journal
         43, 1937)."""
-        w = np.zeros(self.source.n_features + 1)
+        w, epsilon = np.zeros(self.source.n_features + 1), self.runner.settings["epsilon"]
         for step in range(CENTRES + 1):
             tell(f"comparator: centre {step + 1} of {CENTRES + 1}")
             total, weight = np.zeros(len(w)), 0.0
@@ -273,7 +259,7 @@ class Unlabelled(Classes):
                 if step > 0:
                     decision_values(block.entries, w.reshape(-1, 1), 0.0, factors.reshape(-1, 1))
                     apart = distances(factors, block.sq_norms, float(w @ w))
-                    factors = np.divide(1.0, apart, out=np.zeros(len(apart)), where=apart > self.epsilon)
+                    factors = np.divide(1.0, apart, out=np.zeros(len(apart)), where=apart > epsilon)
                 add_rows(block.entries, factors.reshape(-1, 1), 0.0, total.reshape(-1, 1))
                 weight += float(factors.sum())
             if weight == 0.0:  # all rows lie inside
@@ -283,8 +269,7 @@ class Unlabelled(Classes):
 
 
 def task_of(runner: Runner, member: np.ndarray | None) -> Callable[..., Classes] | None:
-    """What makes the rows of the runner's task of what ``ReplayRows`` takes, None of two classes or of numbers; member:
-    of sets."""
+    """What makes the rows of the runner's task, None of two classes or of numbers; member: of sets."""
     if runner.predicts_rows:
         return partial(Unlabelled, runner)
     if member is not None:
@@ -298,14 +283,10 @@ def check_task(learner: str, settings: Mapping, what: str, max_rows: int | None)
     """InputError for learners without bounds for a task, and for settings that are for two classes."""
     passive_aggressive = learner in THEORIES and THEORIES[learner].passive_aggressive
     if not (passive_aggressive or (learner == "perceptron" and what == SEVERAL)):
-        raise InputError(
-            f"{learner}: with {what} regret is measured of {'perceptron, ' * (what == SEVERAL)}pa, pa1 and pa2; "
-            "choose one of them"
-        )
+        which = f"{'perceptron, ' * (what == SEVERAL)}pa, pa1 and pa2"
+        raise InputError(f"{learner}: with {what} regret is measured of {which}; choose one of them")
     if settings.get("learn_radius"):
-        raise InputError(
-            f"{option('learn_radius')}: begins at a weight that is not 0, and the bounds here are of learners that "
-            "begin at 0; leave it out"
-        )
+        what = "begins at a weight that is not 0, and the bounds here are of learners that begin at 0"
+        raise InputError(f"{option('learn_radius')}: {what}; leave it out")
     if max_rows is not None:
         raise InputError(f"{option('max_rows')}: with {what} all rows are replayed; leave it out, or split fewer rows")

@@ -20,8 +20,7 @@ MARGIN_SETTINGS = Settings((
 REPLAY = Settings((
     Setting("order", "order of the rows: stored (default) or shuffled (the default of train)", "stored", str,
             ("stored", "shuffled")),
-    SEED,
-    MEMORY,
+    SEED, MEMORY,
     Setting("average", "also measure the mean of the weights", False, bool),
     Setting("batch", "for pegasos: rows in a round", 1, int, metavar="K"),
 ))  # fmt: skip

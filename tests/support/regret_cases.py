@@ -12,9 +12,8 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import report
 from blocksvm.theory.bounds import bounds_of
 from blocksvm.theory.comparators import FixedWeights, measured
-from blocksvm.theory.replay import replay
 from blocksvm.theory.rows import ReplayRows, log_spaced
-from blocksvm.theory.run import Run
+from blocksvm.theory.run import Run, replay
 
 CASES = [(name, case) for name, cases in {
     "perceptron": [{}], "perceptron-bias": [{}], "pa": [{}], "pa1": [{"C": 0.05}], "pa2": [{"C": 0.05}],

@@ -25,9 +25,8 @@ from blocksvm.store.reader import Store
 from blocksvm.theory import report
 from blocksvm.theory.bounds import BOUNDS, QUANTITIES, bounds_of, stability
 from blocksvm.theory.comparators import Comparator, FixedWeights
-from blocksvm.theory.replay import replay_batches
 from blocksvm.theory.rows import ReplayRows, log_spaced
-from blocksvm.theory.run import Run
+from blocksvm.theory.run import Run, replay_batches
 
 pytestmark = pytest.mark.usefixtures("plain_loops")
 

@@ -31,54 +31,40 @@ FTRL_PARAMETER = parameters("alpha", "beta", "l1", "l2")
 @inlined
 def pace(total, parameters):
     """eta / H_j, or 1 / h_j; 0 for a feature without a gradient so far, whose weight is 0."""
-    h = total if parameters[PARAMETER.squares] != 0.0 else parameters[PARAMETER.delta] + np.sqrt(total)
-    eta = 1.0 if parameters[PARAMETER.squares] != 0.0 else parameters[PARAMETER.step]
+    eta, h = parameters[PARAMETER.step], parameters[PARAMETER.delta] + np.sqrt(total)
+    if parameters[PARAMETER.squares] != 0.0:
+        eta, h = 1.0, total
     return eta / h if h > 0.0 else 0.0
 
 
 @inlined
-def rda_weight(slot, t, memory):
-    """w_j after round t."""
-    columns, parameters = memory.columns, memory.parameters
-    u = columns[slot + AT.u]
-    excess = abs(u) - t * parameters[PARAMETER.l1]
-    if excess <= 0.0 or u == 0.0:
-        return 0.0
-    w = pace(columns[slot + AT.squares], parameters) * excess
-    return -w if u > 0.0 else w
-
-
-@inlined
-def rda_idle_sum(slot, memory):
-    """sum of w_j after the rounds since it was up to date: -sign(u) pace (|u| - s l1) for s = r + 1, ... as long as
-    that is above 0."""
-    columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
-    u = abs(columns[slot + AT.u])
-    if u == 0.0:
-        return 0.0
-    since, last = columns[slot + AT.round], scalars[ROUNDS]
-    if parameters[PARAMETER.l1] > 0.0:
-        last = min(last, np.floor(u / parameters[PARAMETER.l1]))
-    if last <= since:
-        return 0.0
-    series = (last * (last + 1.0) - since * (since + 1.0)) / 2.0
-    total = pace(columns[slot + AT.squares], parameters) * ((last - since) * u - parameters[PARAMETER.l1] * series)
-    return -total if columns[slot + AT.u] > 0.0 else total
-
-
-@inlined
 def rda_idle(slot, memory):
-    return rda_weight(slot, memory.scalars[ROUNDS], memory), rda_idle_sum(slot, memory)
+    """(w_j, its sum over the rounds since it was up to date): -sign(u) pace (|u| - s l1) after round s = r + 1, ... as
+    long as that is above 0."""
+    columns, parameters, l1 = memory.columns, memory.parameters, memory.parameters[PARAMETER.l1]
+    u, last = abs(columns[slot + AT.u]), memory.scalars[ROUNDS]
+    if u == 0.0:
+        return 0.0, 0.0
+    excess = u - last * l1
+    w = 0.0 if excess <= 0.0 else pace(columns[slot + AT.squares], parameters) * excess
+    since, total = columns[slot + AT.round], 0.0
+    if l1 > 0.0:
+        last = min(last, np.floor(u / l1))
+    if last > since:
+        series = (last * (last + 1.0) - since * (since + 1.0)) / 2.0
+        total = pace(columns[slot + AT.squares], parameters) * ((last - since) * u - l1 * series)
+    if columns[slot + AT.u] > 0.0:
+        w, total = 0.0 - w, 0.0 - total  # no -0
+    return w, total
 
 
 @inlined
 def rda_score(row, memory):
     indices, values, start, stop = row
-    width, scalars = memory.width, memory.scalars
     z = 0.0
     for k in range(np.uint64(start), np.uint64(stop)):
-        slot = np.uint64(indices[k]) * np.uint64(width)
-        z += value_at(values, k) * rda_weight(slot, scalars[ROUNDS], memory)
+        w, _ = rda_idle(np.uint64(indices[k]) * np.uint64(memory.width), memory)
+        z += value_at(values, k) * w
     return z
 
 
@@ -94,7 +80,8 @@ def rda_update(row, y, z, importance, memory):
         slot = np.uint64(indices[k]) * np.uint64(width)
         g = derivative * value_at(values, k)
         if averages(parameters):
-            columns[slot + AT.sum] += rda_idle_sum(slot, memory)
+            _, total = rda_idle(slot, memory)
+            columns[slot + AT.sum] += total
             columns[slot + AT.round] = scalars[ROUNDS]
         columns[slot + AT.u] += g
         columns[slot + AT.squares] += g * g
@@ -107,11 +94,9 @@ def fobos_idle(slot, memory):
     columns, scalars, parameters = memory.columns, memory.scalars, memory.parameters
     w = columns[slot + WEIGHT_AT.weight]
     rounds = scalars[ROUNDS] - columns[slot + WEIGHT_AT.round]
-    threshold = (
-        pace(columns[slot + WEIGHT_AT.squares], parameters) * parameters[PARAMETER.l1]
-        if w != 0.0 and parameters[PARAMETER.l1] != 0.0
-        else 0.0
-    )
+    threshold = 0.0
+    if w != 0.0 and parameters[PARAMETER.l1] != 0.0:
+        threshold = pace(columns[slot + WEIGHT_AT.squares], parameters) * parameters[PARAMETER.l1]
     if rounds == 0.0 or threshold == 0.0:
         return w, rounds * w
     n = min(rounds, np.floor(abs(w) / threshold))

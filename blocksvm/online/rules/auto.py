@@ -32,7 +32,6 @@ coin_mean = COIN.rule.mean
 
 @inlined
 def coin_position(parameters):
-    """The position of coin's numbers in a feature's."""
     return COIN_COLUMNS + 1 if averages(parameters) else COIN_COLUMNS
 
 
@@ -43,7 +42,6 @@ def nag_leads(scalars):
 
 @inlined
 def charge(z, y, importance, parameters):
-    """The charge for a prediction."""
     if parameters[PARAMETER.real] != 0.0:
         return importance * (z - y) * (z - y)
     return importance if y * z <= 0.0 else 0.0
@@ -111,13 +109,11 @@ def auto_mean(j, memory):
 
 
 def update_with(nag_loss: str, coin_loss: str):
-    """The update with the losses of the two."""
     parts = {"NAG_LOSS": get_loss(nag_loss).at({}), "COIN_LOSS": get_loss(coin_loss).at({})}
     return inlined_with(auto_update, f"auto_update_{nag_loss}", **parts)
 
 
 def numbers_with(real: float):
-    """The settings of the two as numbers."""
     numbers = {"step": NAG.settings["step"].default, "wealth": COIN.settings["wealth"].default, "real": real}
     return lambda settings: numbers
 

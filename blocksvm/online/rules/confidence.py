@@ -8,7 +8,8 @@ CW-stdev  (Crammer, Dredze, Pereira, NIPS 2008) s = m / sqrt(v) < phi: a = alpha
           (1 + phi^2) a^2 + (2 + phi^2) s a + s^2 - phi^2 = 0;  Sigma_j *= 1 - (a phi / (q + a phi)) Sigma_j x_j^2 / v
           with q = 2 / (a phi + sqrt(a^2 phi^2 + 4))
 SCW-I, II (Wang, Zhao, Hoi, ICML 2012) the same, alpha cut off at C, or softened by v + 1 / (2C) in the equation
-AROW      (Crammer, Kulesza, Dredze, NIPS 2009) m < 1: alpha = (1 - m) / (v + r);  Sigma_j *= 1 - Sigma_j x_j^2 / (v + r)
+AROW      (Crammer, Kulesza, Dredze, NIPS 2009) m < 1: alpha = (1 - m) / (v + r);
+          Sigma_j *= 1 - Sigma_j x_j^2 / (v + r)
 
 A row of importance h has h C in place of C, and r / h in place of r.
 """
@@ -19,7 +20,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.rows import value_at
-from blocksvm.online.learner import UNIFORM, C, Learner, Setting, Settings, as_it_is, cut_off, positive, softened
+from blocksvm.online.learner import UNIFORM, C, Learner, Setting, Settings, cut_off, positive, softened
 from blocksvm.online.memory import layout, parameters
 from blocksvm.online.rule_parts import ROUNDS, change_weight, plain_rule
 
@@ -157,8 +158,7 @@ SCW2 = SCW1.like(
 )
 CW_STDEV = SCW1.like(
     "cw-stdev", "confidence-weighted, the constraint with the standard deviation", "cw-stdev --confidence 0.8",
-    "Crammer, Dredze, Pereira, NIPS 2008", settings=Settings((CONFIDENCE, VARIANCE)), numbers=with_phi(as_it_is),
-    takes=UNIFORM,
+    "Crammer, Dredze, Pereira, NIPS 2008", settings=Settings((CONFIDENCE, VARIANCE)), takes=UNIFORM,
 )  # fmt: skip
 CW_VAR = CW_STDEV.like(
     "cw-var", "confidence-weighted, the constraint with the variance", "cw-var --confidence 0.8",

@@ -111,15 +111,6 @@ def end_round(memory):
 
 
 @inlined
-def ogd_update(row, y, z, importance, memory):
-    scalars, parameters = memory.scalars, memory.parameters
-    scalars[SCALAR.rounds] += 1.0
-    factor = -eta_at(scalars[SCALAR.rounds], parameters) * derivative_at(z, y, importance, memory)
-    move(row, factor, memory)
-    end_round(memory)
-
-
-@inlined
 def pegasos_update(row, y, z, importance, memory):
     scalars, parameters = memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
@@ -134,9 +125,9 @@ def pegasos_update(row, y, z, importance, memory):
 
 
 @inlined
-def group_update(row, y, z, importance, memory):
-    """As ``ogd_update``, then w *= max(0, 1 - eta_t group / ||w||).  Where w becomes 0, it is cleared: the features of the
-    row alone if it was 0 before the step, else all."""
+def ogd_update(row, y, z, importance, memory):
+    """w -= eta_t g_t, then w *= max(0, 1 - eta_t group / ||w||), the group's weight in the place of lambda, or 0.
+    Where w becomes 0, it is cleared: the features of the row alone if it was 0 before the step, else all."""
     scalars, parameters = memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
     eta = eta_at(scalars[SCALAR.rounds], parameters)
@@ -160,8 +151,7 @@ def group_update(row, y, z, importance, memory):
 
 
 def lam_of_C(settings: dict, known: Mapping) -> dict:
-    """The settings with lambda = 1 / (C l) if C is set instead; l is the number of rows.  Raises InputError where l is
-    not known."""
+    """The settings with lambda = 1 / (C l) for l rows if C is set instead; InputError where l is not known."""
     if settings["lam"] is None:
         if not known.get("n_samples"):
             raise InputError(f"{option('C')}: pegasos needs {option('lam')} where the number of rows is not known")
@@ -191,7 +181,7 @@ OGD = Learner(
 )  # fmt: skip
 UNREACHED = 1e150  # a radius that no w reaches, since ||w||^2 is up to date only with a finite radius
 GROUPED = OGD.like(
-    settings=Settings((LOSS, STEP, DECAY, GROUP)), update=group_update,
+    settings=Settings((LOSS, STEP, DECAY, GROUP)),
     numbers=lambda settings: {"lam": settings["group"], "radius": UNREACHED},
 )  # fmt: skip
 # another name of ogd with a constant step and no radius

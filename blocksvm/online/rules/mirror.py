@@ -166,8 +166,7 @@ N_FEATURES = Setting("n_features", "number of features, those that never occur i
 
 
 def all_counted(settings: dict, known: Mapping) -> dict:
-    """The settings, checked, since Z counts every feature.  Raises InputError where their number is unknown, or less
-    than those that the rows have."""
+    """The settings, checked, since Z counts every feature: InputError where their number is unknown, or too small."""
     n, occurring = settings["n_features"], known.get("n_features", 0)
     if n is None:
         raise InputError(

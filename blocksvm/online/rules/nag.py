@@ -60,37 +60,21 @@ def nag_score(row, memory):
 
 
 @inlined
-def average_growth(row, memory, past):
-    """Add to the lazy sum how the weights change as the row's scales grow; past: the number of rounds before."""
-    indices, values, start, stop = row
-    columns, width = memory.columns, memory.width
-    for k in range(start, stop):
-        slot = np.uint64(indices[k]) * np.uint64(width)
-        old = columns[slot + AT.scale]
-        if old > 0.0:
-            change = columns[slot + AT.scaled] * (1.0 / max(old, abs(value_at(values, k))) - 1.0 / old)
-            columns[slot + AT.lagged] += past * change
-
-
-@inlined
-def average_moves(row, factor, memory, past):
-    indices, columns, scratch = row.indices, memory.columns, memory.scratch
-    n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
-    for k in range(n):
-        slot = np.uint64(indices[start + k]) * width
-        columns[slot + AT.lagged] += past * (factor * scratch[n + k] / columns[slot + AT.scale])
-
-
-@inlined
 def nag_update(row, y, z, importance, memory):
     indices, values = row.indices, row.values
     columns, scalars, parameters, scratch = memory.columns, memory.scalars, memory.parameters, memory.scratch
     scalars[SCALAR.rounds] += 1.0
     scalars[SCALAR.importance] += importance
     slope = derivative(memory.loss, z, y, 1.0)
-    if averages(parameters):
-        average_growth(row, memory, scalars[ROUNDS] - 1.0)
+    averaged, past = averages(parameters), scalars[ROUNDS] - 1.0  # rounds
     n, start, width = np.uint64(row.stop - row.start), np.uint64(row.start), np.uint64(memory.width)
+    if averaged:  # how the weights change as the row's scales grow
+        for k in range(n):
+            slot = np.uint64(indices[start + k]) * width
+            old = columns[slot + AT.scale]
+            if old > 0.0:
+                change = columns[slot + AT.scaled] * (1.0 / max(old, abs(value_at(values, start + k))) - 1.0 / old)
+                columns[slot + AT.lagged] += past * change
     if slope == 0.0:
         for k in range(n):
             slot = np.uint64(indices[start + k]) * width
@@ -121,8 +105,8 @@ def nag_update(row, y, z, importance, memory):
     for k in range(n):
         slot = np.uint64(indices[start + k]) * width
         columns[slot + AT.scaled] += factor * scratch[n + k]
-    if averages(parameters):
-        average_moves(row, factor, memory, scalars[ROUNDS] - 1.0)
+        if averaged:
+            columns[slot + AT.lagged] += past * (factor * scratch[n + k] / columns[slot + AT.scale])
 
 
 @inlined
@@ -138,7 +122,6 @@ def nag_mean(j, memory):
 
 
 def with_aware_step(settings: dict, known: Mapping) -> dict:
-    """The settings.  Raises InputError where the loss has no importance-aware step."""
     require(settings["loss"], "aware_step", "nag")
     return settings
 

@@ -5,7 +5,7 @@ l = max(0, 1 - m) > 0, w += tau y x,
 
     tau = min(most, l / (||x||^2 + slack)):   PA most = inf, slack = 0;   PA-I most = C;   PA-II slack = 1 / (2C)
 
-With costs of wrong labels (section 8 there) l is the loss of loops.costly_pair.
+With costs of wrong labels (section 8 there) l is the loss of loops.loss_of_pair.
 Regression (section 4 there): l = max(0, |<w, x> - y| - epsilon), the step towards y.  Rows without labels: uniclass.py.
 A row of importance h has h C in place of C.
 """
@@ -15,7 +15,7 @@ import math
 from blocksvm.kernels import inlined
 from blocksvm.kernels.loss_functions import derivative, value
 from blocksvm.online.costs import COST_RULE, COSTS
-from blocksvm.online.learner import NO_TARGETS, NUMBERS, UNIFORM, C, Learner, Settings, as_it_is, cut_off, softened
+from blocksvm.online.learner import NO_TARGETS, NUMBERS, UNIFORM, C, Learner, Settings, cut_off, softened
 from blocksvm.online.memory import parameters
 from blocksvm.online.rule_parts import ROUNDS, add_plain, plain_rule, sum_of_squares
 from blocksvm.online.rules.uniclass import of_rows
@@ -51,6 +51,5 @@ PA1 = Learner(
 )  # fmt: skip
 PA2 = PA1.like("pa2", "passive-aggressive, steps softened by 1 / (2C)", "pa2 -C 0.1", numbers=softened)
 PA = PA1.like(
-    "pa", "passive-aggressive: the least step to margin 1", "pa --average", settings=WITH_COSTS, numbers=as_it_is,
-    takes=UNIFORM,
-)  # fmt: skip
+    "pa", "passive-aggressive: the least step to margin 1", "pa --average", settings=WITH_COSTS, takes=UNIFORM
+)

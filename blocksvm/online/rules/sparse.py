@@ -45,11 +45,6 @@ def height_at(total, p, cap):
 
 
 @inlined
-def height(total, parameters):
-    return height_at(total, parameters[PARAMETER.p], parameters[PARAMETER.cap])
-
-
-@inlined
 def raised_to(total, a, p):
     """The sum of powers with ``a`` = |eta g| added."""
     if p == 1.0:
@@ -110,7 +105,6 @@ def fobos_current(j, memory):
 
 @inlined
 def fobos_update(row, y, z, importance, memory):
-    """A round, after ``fobos_score`` has brought the row's features up to date."""
     indices, values, start, stop = row
     columns, width, scalars, parameters = memory.columns, memory.width, memory.scalars, memory.parameters
     scalars[SCALAR.rounds] += 1.0
@@ -144,8 +138,7 @@ def fobos_update(row, y, z, importance, memory):
 
 @inlined
 def idle(slot, memory):
-    """(w, its sum over the rounds) after the rounds since the feature was up to date, one by one: ``w -= eta_s l1
-    sign(w)``."""
+    """(w, its sum) after the rounds since the feature was up to date, one by one: ``w -= eta_s l1 sign(w)``."""
     columns, parameters = memory.columns, memory.parameters
     w, t, now = columns[slot + IDLE_AT.weight], columns[slot + IDLE_AT.round], memory.scalars[ROUNDS]
     if parameters[PARAMETER.l1] == 0.0:

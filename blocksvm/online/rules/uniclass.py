@@ -23,6 +23,7 @@ from blocksvm.kernels import inlined
 from blocksvm.kernels.rows import value_at
 from blocksvm.online.learner import REQUIRED, WEIGHTS, Learner, Setting, Settings, not_negative
 from blocksvm.online.memory import layout, parameters
+from blocksvm.online.rule_parts import sum_of_squares
 
 COLUMN = layout("v", "renewed")
 SCALAR = layout("rounds", "scale", "renewals", "sq_norm", "left")  # left: of the appended coordinate, as a part of B
@@ -37,7 +38,6 @@ SETTINGS = Settings((
 
 @inlined
 def renewed_by(times):
-    """2^-300 so many times."""
     if times == 0.0:
         return 1.0
     return 0.0 if times >= FORGOTTEN else SMALL**times
@@ -83,12 +83,9 @@ def move_towards(row, y, z, importance, memory):
     part = min(1.0, tau / z)
     keep = 1.0 - part
     product = 0.0
-    sq_norm = 0.0
     for k in range(start, stop):
-        v = value_at(values, k)
-        product += weight_at(np.int64(indices[k]) * width, columns, scalars) * v
-        sq_norm += v * v
-    moved = keep * keep * scalars[SCALAR.sq_norm] + part * (2.0 * keep * product + part * sq_norm)
+        product += weight_at(np.int64(indices[k]) * width, columns, scalars) * value_at(values, k)
+    moved = keep * keep * scalars[SCALAR.sq_norm] + part * (2.0 * keep * product + part * sum_of_squares(row))
     scalars[SCALAR.sq_norm] = max(0.0, moved)
     scalars[SCALAR.left] *= keep
     if keep == 0.0:
@@ -108,12 +105,10 @@ def move_towards(row, y, z, importance, memory):
 
 @inlined
 def current(j, memory):
-    columns, width, scalars = memory.columns, memory.width, memory.scalars
-    return weight_at(j * width, columns, scalars)
+    return weight_at(j * memory.width, memory.columns, memory.scalars)
 
 
 def describe(settings: Mapping, scalars: Mapping) -> dict:
-    """The radius as it is."""
     left = scalars["left"] if settings["learn_radius"] else 0.0
     return {"radius": settings["epsilon"] * math.sqrt((1.0 - left) * (1.0 + left))}
 

@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -34,42 +35,30 @@ class ColumnText:
     bounds: np.ndarray
     lines: np.ndarray
 
-    @property
-    def n_sentences(self) -> int:
-        return len(self.bounds) - 1
-
-    @property
-    def n_tokens(self) -> int:
-        return int(self.bounds[-1])
-
     def has_target(self, n_columns: int, target: str) -> bool:
         """Whether a column of targets, so called in messages, follows the ``n_columns`` of words that a model reads;
         InputError for other numbers of columns."""
         if len(self.columns) not in (n_columns, n_columns + 1):
-            raise InputError(
-                f"{shown_name(self.name)}: has {len(self.columns)} columns; the model wants {n_columns}, or "
-                f"{n_columns + 1} with {target}"
-            )
+            wanted = f"{n_columns}, or {n_columns + 1} with {target}"
+            raise InputError(f"{shown_name(self.name)}: has {len(self.columns)} columns; the model wants {wanted}")
         return len(self.columns) > n_columns
 
     def columns_before(self, target: str) -> int:
         """How many columns of words come before the last one, the target; InputError where there are none."""
         if len(self.columns) == 1:
-            raise InputError(
-                f"{shown_name(self.name)}: has one column; the last one is the {target}, put words before it"
-            )
+            what = f"the last one is the {target}, put words before it"
+            raise InputError(f"{shown_name(self.name)}: has one column; {what}")
         return len(self.columns) - 1
 
     def line_of(self, token: int) -> str:
-        """The file and line of a token, for messages."""
         return f"{shown_name(self.name)}, line {self.lines[token]}"
 
     def answered(self, n_columns: int, answers: np.ndarray) -> Iterator[str]:
         """The first columns with ``answers`` (n_tokens,), str, after them, a sentence at a time."""
         words = [np.array(c.words, dtype=object)[c.codes] for c in self.columns[:n_columns]]
         tokens = list(map(" ".join, zip(*words, answers, strict=True)))
-        for s in range(self.n_sentences):
-            yield "\n".join(tokens[self.bounds[s] : self.bounds[s + 1]]) + "\n\n"
+        for start, stop in pairwise(self.bounds.tolist()):
+            yield "\n".join(tokens[start:stop]) + "\n\n"
 
 
 def require(name: str, what: str, n_bytes: float, memory: int) -> None:
@@ -82,11 +71,8 @@ def require(name: str, what: str, n_bytes: float, memory: int) -> None:
 
 
 def text_lines(name: str, memory: int, byte_bytes: int) -> Iterator[bytes]:
-    """The lines of a file, plain or compressed.
-
-    Raises InputError as ``TextInputs.pieces`` does, and where the text, of which a byte takes ``byte_bytes`` in memory,
-    does not fit: of a file before it is read.
-    """
+    """The lines of a file, plain or compressed.  InputError as ``TextInputs.pieces`` has it, and where the text, of
+    which a byte takes ``byte_bytes`` in memory, does not fit: of a file before it is read."""
     size, total = file_size(name), 0
     require(name, f"its {megabytes(size or 0)} of text", byte_bytes * (size or 0), memory)
     with TextInputs([name]) as inputs:

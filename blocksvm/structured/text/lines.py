@@ -40,7 +40,6 @@ class LineText:
 
     @property
     def divided(self) -> bool:
-        """Some line has blanks between its words."""
         return int(self.begins.sum()) > len(self.lengths)
 
     @cached_property
@@ -150,8 +149,7 @@ class Spans:
 
     @cached_property
     def gold(self) -> np.ndarray:
-        """(n,) bool: those that are words of the text: a word begins at their start, the next one at their stop, and
-        none between."""
+        """(n,) bool: words of the text: a word begins at their start, the next one at their stop, and none between."""
         text = self.text
         begun = np.append(np.cumsum(text.begins), 0)
         at_end = np.append(text.begins, True)[self.stops] | (self.stops == text.bounds[self.lines + 1])

@@ -69,10 +69,8 @@ class Templates:
     def _part(self, text: str) -> Part:
         match = PART.fullmatch(text)
         if match is None:
-            raise InputError(
-                f"{option('template', text)}: is no part of a template; a part is a name, maybe an attribute, maybe an "
-                "offset in brackets, as w.suffix3[-1]"
-            )
+            what = "a part is a name, maybe an attribute, maybe an offset in brackets, as w.suffix3[-1]"
+            raise InputError(f"{option('template', text)}: is no part of a template; {what}")
         return Part(text, match[1], match[2] or "", int(match[3] or 0))
 
     def ids(self, rows, number: int) -> np.ndarray:
@@ -102,10 +100,16 @@ class Templates:
             ids = self.ids(rows, t)
             there = ids >= 0
             features[there, t] = table.add(ids[there])
-        known, numbers = zip(*(_numbered(table, min_count) for table in tables), strict=True)
+        known, numbers = [], []
+        for table in tables:
+            order, positions = table.ranking(min_count)
+            if not len(order):
+                raise InputError(f"no feature occurs {min_count} times; lower the count")
+            known.append(table.known[order])
+            numbers.append(np.append(positions, np.int32(-1)))  # behind them that of features that are not there
         for t, own in enumerate(self._by_column(numbers)):
             features[:, t] = own[features[:, t]]
-        return features, list(known)
+        return features, known
 
     def known(self, rows, known: Sequence[np.ndarray]) -> np.ndarray:
         """Features (n_rows, n_columns) int32 as positions among the ids ``known`` of each group, -1 for others."""
@@ -117,15 +121,6 @@ class Templates:
 
     def _by_column(self, of_groups: Sequence) -> list:
         return [one for one, n in zip(of_groups, self.groups, strict=True) for _ in range(n)]
-
-
-def _numbered(known: IdTable, min_count: int) -> tuple[np.ndarray, np.ndarray]:
-    """(ids (d,) of those that occur ``min_count`` times, the most frequent first; the number (n + 1,) int32 of each
-    position in the table, -1 for others and at the end).  InputError where none is left."""
-    order, numbers = known.ranking(min_count)
-    if not len(order):
-        raise InputError(f"no feature occurs {min_count} times; lower the count")
-    return known.known[order], np.append(numbers, np.int32(-1))
 
 
 WINDOW = " ".join(f"{c}[{d}]" for c in "wt" for d in range(-2, 3))
@@ -142,20 +137,16 @@ class Tokens:
     distance."""
 
     def __init__(self, text: ColumnText, n_columns: int):
-        self.text, self.n_columns = text, n_columns
-        self.n_rows = text.n_tokens
+        self.text, self.n_columns, self.n_rows = text, n_columns, len(text.lines)
 
     def values(self, part: Part) -> np.ndarray:
         column = {"w": 0, "t": 1}.get(part.name, int(part.name[1:]) if re.fullmatch(r"c\d+", part.name) else -1)
         if column < 0 or re.fullmatch(r"(lower|shape|(prefix|suffix)\d)?", part.attribute) is None:
-            raise part.unknown(
-                "w (words), t (tags), c2 ..., with .lower, .shape, .prefixN or .suffixN, as w.suffix3[0]"
-            )
+            known = "w (words), t (tags), c2 ..., with .lower, .shape, .prefixN or .suffixN, as w.suffix3[0]"
+            raise part.unknown(known)
         if column >= self.n_columns:
-            raise InputError(
-                f"{option('template', part.text)}: the text has {self.n_columns} columns of features; leave "
-                f"{part.name} out"
-            )
+            what = f"the text has {self.n_columns} columns of features"
+            raise InputError(f"{option('template', part.text)}: {what}; leave {part.name} out")
         words = self.text.columns[column]
         return shifted(attribute_hashes(words, part.attribute)[words.codes], self.text.bounds, part.offset)
 
