@@ -78,7 +78,7 @@ def save_model(path: Location, feature_ids: np.ndarray | Piecewise, weights: np.
     state: what a later run can start from (the dual variables, a learner's memory); support: the rows that a machine
     with a kernel stands on; names: where the features have some, the group of those of their store; factors: of the
     features, where values are multiplied by them."""
-    with create_hdf5(path, "model", overwrite) as file:
+    with create_hdf5([path], "model", overwrite) as (file,):
         features = file.create_group("features")
         content = [write_array(features, "ids", feature_ids)]
         if names is not None:
@@ -293,7 +293,7 @@ class Model:
             same = self.meta.sparse is not None or np.array_equal(now.weights, self.weights)
             if not same or now.meta.content != self.meta.content:
                 raise InputError(f"{self.path}: is no longer the model that was loaded; load it again")
-            with open_hdf5(self.path, "model") as file, create_hdf5(target, "model", overwrite) as copy:
+            with open_hdf5(self.path, "model") as file, create_hdf5([target], "model", overwrite) as (copy,):
                 for name in file:
                     if name != "meta":
                         file.copy(name, copy)

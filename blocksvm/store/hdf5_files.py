@@ -148,9 +148,7 @@ def member(group, name: str, kind: type = h5py.Dataset):
     return entry
 
 
-def group(file, name: str) -> h5py.Group:
-    """A group of a file, as ``member`` has it."""
-    return member(file, name, h5py.Group)
+group = partial(member, kind=h5py.Group)  # group(file, name)
 
 
 def read_table(group, name: str, dtype, length: int | None = None) -> np.ndarray:
@@ -236,18 +234,11 @@ class NewHdf5(h5py.File):
 
 
 @contextmanager
-def create_hdf5(path: Location, kind: str, overwrite: bool = True) -> Iterator[NewHdf5]:
-    """A new HDF5 file of the given kind, under its name only when it is whole; without ``overwrite`` InputError where
-    there is a file of that name by then."""
-    with create_together([path], kind, overwrite) as (file,):
-        yield file
-
-
-@contextmanager
-def create_together(
+def create_hdf5(
     paths: Sequence[Location], kind: str, overwrite: bool = True, temp: Path | None = None
 ) -> Iterator[list[NewHdf5]]:
-    """The same of several files, of which none takes its name before all are whole; temp: where objects are made."""
+    """New HDF5 files of the given kind, of which none takes its name before all are whole; without ``overwrite``
+    InputError where there is a file of a name by then; temp: where objects are made."""
     with new_files(paths, overwrite, temp) as sinks:
         files: list[NewHdf5] = []
         try:

@@ -35,7 +35,7 @@ def written_store(path, pieces: int, a_row: int, features: int):
     of_rows = packed(np.full(ROWS_OF_A_PIECE, a_row), indices.astype(np.int32).ravel(), values.ravel())
     settings = {"order": "shuffled", "normalize": "none", "min_count": 1, "duplicates": "error", "holdout": 0.0}
     meta = {"settings": settings | {"seed": 0}, "sources": [], "source_rows": ROWS_OF_A_PIECE * pieces}
-    with create_hdf5(path, "store") as file, ThreadPoolExecutor(2) as pool:
+    with create_hdf5([path], "store") as (file,), ThreadPoolExecutor(2) as pool:
         writer = StoreWriter(file, ROWS_OF_A_PIECE * pieces, 1 << 15, np.float32, pool, 2)
         for piece in range(pieces):
             rows["source"] = np.arange(ROWS_OF_A_PIECE) + piece * ROWS_OF_A_PIECE
