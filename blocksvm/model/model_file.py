@@ -114,8 +114,7 @@ def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
 
 @contextmanager
 def store_names(rows: tuple[str | Location, str] | None) -> Iterator[h5py.Group | None]:
-    """The group of a store's file, which may be closed, that has its features' names; None where there are none now.
-    rows: its path and fingerprint."""
+    """The group of names in a store (rows: its path and fingerprint), which may be closed; None: there are none now."""
     if rows is None or not location(rows[0]).is_file():
         yield None
         return
@@ -334,8 +333,7 @@ def model_feature_ids(path: str | Location) -> np.ndarray:
 def load_model(path: str | Location, loss=None) -> Model:
     """Open a model made by ``blocksvm train``; InputError where it is not one or is damaged.
 
-    loss: of a model whose loss is outside the package, its name, whose code may then run, or the loss itself, for
-    probabilities."""
+    loss: for probabilities by a loss outside the package its name, whose code may then run, or the loss itself."""
     by_user(loss=None if loss is None else check_loss(loss))
     with opened(path, "model") as (file, meta):
         d = meta.n_features

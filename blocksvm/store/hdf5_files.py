@@ -130,8 +130,7 @@ def kind_of_member(group, name: str) -> type | None:
 def member(group, name: str, kind: type = h5py.Dataset):
     """A dataset (or group) of a file; ValueError unless it lies in this very file, under a plain name.
 
-    Soft and external links, virtual datasets and data in other files are not followed: a file that somebody else has
-    made could lead anywhere."""
+    Links, virtual datasets and data in other files are not followed: another's file could lead anywhere."""
     there = kind_of_member(group, name)
     if there is not kind:
         raise ValueError(f"{name} is missing" if there is None else f"{name} is not a {kind.__name__.lower()}")
@@ -152,8 +151,7 @@ group = partial(member, kind=h5py.Group)  # group(file, name)
 
 
 def read_table(group, name: str, dtype, length: int | None = None) -> np.ndarray:
-    """A whole 1-D dataset that is stored as it is; ValueError where it is of another type or length, or claims more
-    bytes than the file has."""
+    """A whole 1-D dataset, stored as it is; ValueError: of another type or length, or larger than the file."""
     dataset = member(group, name)
     if dataset.dtype != dtype or dataset.ndim != 1 or length not in (None, dataset.shape[0]):
         raise ValueError(f"{dataset.name} is not of the expected type or length")
