@@ -32,7 +32,7 @@ from blocksvm.formats.weighing import reader_of
 from blocksvm.kernels.shuffle import row_keys
 from blocksvm.store import codec
 from blocksvm.store.descriptions import SourceMeta, StepMeta, StoreMeta, StoreSettingsMeta
-from blocksvm.store.hdf5_files import create_together, open_hdf5, read_meta, write_meta
+from blocksvm.store.hdf5_files import create_hdf5, open_hdf5, read_meta, write_meta
 from blocksvm.store.reader import Store
 from blocksvm.store.recipe import FACTORS, UNCHANGED, Recipe
 
@@ -235,7 +235,7 @@ class _Split:
                 require_space(folder, int(0.3 * expected), "the split", "free some space or choose another folder")
         with ExitStack() as stack:
             # each store takes its name only when all of them are whole; until then no other run makes it
-            files = stack.enter_context(create_together(self.outputs, "store", settings.overwrite, self.temp))
+            files = stack.enter_context(create_hdf5(self.outputs, "store", settings.overwrite, self.temp))
             spooled = stack.enter_context(ExitStack())
             pool = stack.enter_context(ThreadPoolExecutor(settings.n_jobs, thread_name_prefix="blocksvm-split"))
             self.writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-spool"))

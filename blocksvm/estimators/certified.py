@@ -90,8 +90,7 @@ class Minimiser(Estimator):
 
     def fit(self, X, y=None, sample_weight=None):
         """Train on X (n, d), dense or scipy sparse, with labels y (n,) and weights (n,) of 0 or more; on a store's
-        path; or on an iterable of batches (X, y) or (X, y, sample_weight).  Raises ValueError for what is wrong with
-        them."""
+        path; or on an iterable of batches (X, y) or (X, y, sample_weight).  ValueError for what is wrong with them."""
         if getattr(self, "penalty", "l2") != "l2":
             raise InputError(f"penalty={self.penalty}: the penalty is l2; OnlineClassifier has l1 and others")
         if "dual" not in self.solver_settings and getattr(self, "dual", True) not in (True, "auto"):
@@ -234,8 +233,7 @@ class LinearSVR(Regressor, Minimiser):
 
 @documented(*PEGASOS.settings)
 class PegasosClassifier(Classifier, Minimiser):
-    """Pegasos, the primal subgradient method, for two classes; certified with ``dual=True``, else ``dual_gap_`` is
-    None."""
+    """Pegasos, the primal subgradient method, for two classes; without ``dual=True`` ``dual_gap_`` is None."""
 
     method = PEGASOS
     solver_settings = PEGASOS.settings

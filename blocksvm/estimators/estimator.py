@@ -154,12 +154,15 @@ def by_source(store: Store, values_of_chunk: Callable[[int], np.ndarray]) -> np.
     return np.concatenate([values_of_chunk(chunk) for chunk in chunks])[order]
 
 
-def labels_of(X) -> np.ndarray | None:
-    """The labels of a store's rows in the order of its text; None of other rows."""
-    if not is_store(X):
-        return None
-    with open_store(X) as store:
-        return by_source(store, store.read_labels)
+class Scored:
+    """Stands before scikit-learn's mixins, whose score it calls."""
+
+    def score(self, X, y=None, sample_weight=None) -> float:
+        """Accuracy of classes, of targets the coefficient of determination R^2; a store contains its labels."""
+        if y is None and is_store(X):
+            with open_store(X) as store:
+                y = by_source(store, store.read_labels)
+        return super().score(X, y, sample_weight)
 
 
 class Estimator(BaseEstimator):
@@ -347,7 +350,7 @@ class Estimator(BaseEstimator):
         return np.concatenate(Parallel(self.n_jobs, require="sharedmem")(map(delayed(decide), pieces)))
 
 
-class Classifier(ClassifierMixin, Estimator):
+class Classifier(Scored, ClassifierMixin, Estimator):
     """Estimator of labels: of two classes by the sign of the decision value, of more by the largest one."""
 
     def __sklearn_tags__(self):
@@ -367,18 +370,10 @@ class Classifier(ClassifierMixin, Estimator):
             return (values > 0.0).astype(np.int64)
         return self.classes_[values.argmax(axis=1) if values.ndim == 2 else (values > 0.0).astype(np.int64)]
 
-    def score(self, X, y=None, sample_weight=None) -> float:
-        """Accuracy; a store contains its labels."""
-        return super().score(X, labels_of(X) if y is None else y, sample_weight)
 
-
-class Regressor(RegressorMixin, Estimator):
+class Regressor(Scored, RegressorMixin, Estimator):
     """Estimator whose decision values are the predictions."""
 
     def predict(self, X) -> np.ndarray:
         """(n,) float64."""
         return self._values(X)
-
-    def score(self, X, y=None, sample_weight=None) -> float:
-        """The coefficient of determination R^2; a store contains its targets."""
-        return super().score(X, labels_of(X) if y is None else y, sample_weight)

@@ -64,8 +64,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y=None, sample_weight=None):
         """Train on texts X, a list of strings, with labels y (n,), or sets of them (tuples), and weights (n,); or,
-        without y, on files of texts with labels, in any format, X a path or a list of such.  Raises ValueError for what
-        is wrong with them."""
+        without y, on files of texts with labels, in any format, X a path or several.  ValueError for what is wrong."""
         rows = self._texts(X, y)
         settings = {name: getattr(self, name) for name in OF_ROWS} | ({} if y is None else {"text": "text"})
         fitted = fit_table(rows, sample_weight, self._settings() | settings | {"temp": self.temp}, {})

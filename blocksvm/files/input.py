@@ -1,5 +1,4 @@
-"""Files and pipes that are read: a sentence for every failure, each input one and the same for the whole of a run, and
-what compressed ones hold."""
+"""Files and pipes that are read: a sentence for every failure, one state of each for a whole run; decompression."""
 
 import bz2
 import fcntl
@@ -113,8 +112,7 @@ def open_input(path: str | Location) -> io.BufferedReader:
 class Pipe(io.RawIOBase):
     """The bytes of a descriptor.  stop() is polled while none arrive; where it returns True, reading ends.
 
-    A read that cannot be interrupted would keep its thread, and with it the end of the program, waiting for the other
-    side of the pipe."""
+    A read that cannot be interrupted would keep its thread, and the program's end, waiting for the other side."""
 
     def __init__(self, descriptor: int, stop: Callable[[], bool], owned: bool):
         self.descriptor, self.stop, self.owned = descriptor, stop, owned

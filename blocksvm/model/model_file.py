@@ -78,7 +78,7 @@ def save_model(path: Location, feature_ids: np.ndarray | Piecewise, weights: np.
     state: what a later run can start from (the dual variables, a learner's memory); support: the rows that a machine
     with a kernel stands on; names: where the features have some, the group of those of their store; factors: of the
     features, where values are multiplied by them."""
-    with create_hdf5(path, "model", overwrite) as file:
+    with create_hdf5([path], "model", overwrite) as (file,):
         features = file.create_group("features")
         content = [write_array(features, "ids", feature_ids)]
         if names is not None:
@@ -114,8 +114,7 @@ def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
 
 @contextmanager
 def store_names(rows: tuple[str | Location, str] | None) -> Iterator[h5py.Group | None]:
-    """The group of a store's file, which may be closed, that has its features' names; None where there are none now.
-    rows: its path and fingerprint."""
+    """The group of names in a store (rows: its path and fingerprint), which may be closed; None: there are none now."""
     if rows is None or not location(rows[0]).is_file():
         yield None
         return
@@ -293,7 +292,7 @@ class Model:
             same = self.meta.sparse is not None or np.array_equal(now.weights, self.weights)
             if not same or now.meta.content != self.meta.content:
                 raise InputError(f"{self.path}: is no longer the model that was loaded; load it again")
-            with open_hdf5(self.path, "model") as file, create_hdf5(target, "model", overwrite) as copy:
+            with open_hdf5(self.path, "model") as file, create_hdf5([target], "model", overwrite) as (copy,):
                 for name in file:
                     if name != "meta":
                         file.copy(name, copy)
@@ -334,8 +333,7 @@ def model_feature_ids(path: str | Location) -> np.ndarray:
 def load_model(path: str | Location, loss=None) -> Model:
     """Open a model made by ``blocksvm train``; InputError where it is not one or is damaged.
 
-    loss: of a model whose loss is outside the package, its name, whose code may then run, or the loss itself, for
-    probabilities."""
+    loss: for probabilities by a loss outside the package its name, whose code may then run, or the loss itself."""
     by_user(loss=None if loss is None else check_loss(loss))
     with opened(path, "model") as (file, meta):
         d = meta.n_features

@@ -83,8 +83,7 @@ Sharing = Callable[[Store], AbstractContextManager[ScoreChunks]]
 
 
 class Coverage:
-    """Of the rows that a model scored: entries, those of features that it does not know, rows with a label, and notes
-    on what was left out."""
+    """Of scored rows: entries, those of features that the model does not know, rows with a label, and notes."""
 
     def __init__(self, model):
         self.model = model

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import chain, repeat
 from typing import IO, Any
 
@@ -46,11 +47,13 @@ OPERATORS: dict[str, Callable] = {
     ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
 }  # fmt: skip
 PACKERS: dict[str, Callable[[IO[bytes]], Any]] = {
-    ".gz": lambda file: gzip.GzipFile("", "wb", 6, file, mtime=0),
-    ".bz2": lambda file: bz2.BZ2File(file, "wb"),
-    ".xz": lambda file: lzma.LZMAFile(file, "wb"),  # noqa: SIM115
-    ".zst": lambda file: zstandard.open(file, "wb", closefd=False),
-}
+    ".gz": lambda file: gzip.GzipFile("", "wb", 6, file, mtime=0), ".bz2": partial(bz2.BZ2File, mode="wb"),
+    ".xz": partial(lzma.LZMAFile, mode="wb"), ".zst": partial(zstandard.open, mode="wb", closefd=False),
+}  # fmt: skip
+TABLES: dict[str, Callable[[IO[bytes], pa.Schema], Any]] = {
+    "parquet": partial(pa.parquet.ParquetWriter, compression="zstd"), "arrow": pa.ipc.new_file,
+    "csv": pa.csv.CSVWriter, "tsv": partial(pa.csv.CSVWriter, write_options=pa.csv.WriteOptions(delimiter="\t")),
+}  # fmt: skip
 QUOTED = r"""("[^"]*"|'[^']*'|[^'"]+?)"""
 CONDITION = re.compile(
     rf"\s*(?:(label)\s*(==|!=)\s*{QUOTED}|(score|probability)\s*(>=|<=|==|!=|>|<)\s*(\S+?))\s*(?:\sand\s|$)"
@@ -324,14 +327,9 @@ def written(
         out: Any = whole
         if format_ not in ("parquet", "arrow") and (packer := PACKERS.get(os.path.splitext(path.name)[1])):
             out = stack.enter_context(packer(whole))
-        writers: dict[str, Callable[[pa.Schema], Any]] = {
-            "parquet": lambda schema: pa.parquet.ParquetWriter(out, schema, compression="zstd"),
-            "arrow": lambda schema: pa.ipc.new_file(out, schema),
-            "csv": lambda schema: pa.csv.CSVWriter(out, schema),
-            "tsv": lambda schema: pa.csv.CSVWriter(out, schema, write_options=pa.csv.WriteOptions(delimiter="\t")),
-        }
-        if format_ in writers:
-            file: TableFile | JsonFile | LineFile = TableFile(writers[format_], scorer.budget.total // GROUP_PARTS)
+        if format_ in TABLES:
+            most_bytes = scorer.budget.total // GROUP_PARTS
+            file: TableFile | JsonFile | LineFile = TableFile(partial(TABLES[format_], out), most_bytes)
         else:
             file = JsonFile(out, scorer.keep) if format_ == "jsonl" else LineFile(out)
         for scores in chain([first], pieces):

@@ -94,7 +94,7 @@ def verify_state(path: str | Location) -> None:
 def save_checkpoint(path: Location, spaces: Mapping[str, Mapping[str, np.ndarray]], meta: dict) -> None:
     """Write a run's whole state; the file of before stays until the new one is whole."""
     described = {space: {name: [a.dtype.str, int(a.size)] for name, a in own.items()} for space, own in spaces.items()}
-    with create_hdf5(path, "checkpoint") as file:
+    with create_hdf5([path], "checkpoint") as (file,):
         write_state(file, spaces)
         write_meta(file, typed(meta | {"arrays": described}, CheckpointMeta))
 

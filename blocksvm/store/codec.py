@@ -29,6 +29,7 @@ WORTHWHILE = 0.9  # compressed to more than this share of its size, data is stor
 HEADER = 16  # bytes of a buffer of Blosc 1 before its data
 SIZES = struct.Struct("<4xIII")  # in it: of the data unpacked, of a block, and of the buffer
 STORED = 1  # HDF5's mask for "the first filter was not applied to this chunk"
+checksum = xxh3_64_intdigest  # of bytes: an int
 
 
 @contextmanager
@@ -78,8 +79,3 @@ def decode(raw, out: np.ndarray) -> None:
         blosc.decompress(raw, out)
     except RuntimeError as error:
         raise ValueError(str(error)) from error
-
-
-def checksum(data) -> int:
-    """xxh3-64 of the bytes."""
-    return xxh3_64_intdigest(data)

@@ -305,8 +305,7 @@ class ModelMeta(RunMeta, kw_only=True):
 
 
 class CheckpointMeta(RunMeta, kw_only=True):
-    """arrays: type and length of those of the state, by name space and name; progress, tally: where the run stands, as
-    training/record.py declares it."""
+    """arrays: type and length, by name space and name; progress, tally: where the run stands (training/record.py)."""
 
     partition: PartitionMeta
     arrays: dict[str, dict[str, tuple[Dtype, Size]]]

@@ -130,8 +130,7 @@ def kind_of_member(group, name: str) -> type | None:
 def member(group, name: str, kind: type = h5py.Dataset):
     """A dataset (or group) of a file; ValueError unless it lies in this very file, under a plain name.
 
-    Soft and external links, virtual datasets and data in other files are not followed: a file that somebody else has
-    made could lead anywhere."""
+    Links, virtual datasets and data in other files are not followed: another's file could lead anywhere."""
     there = kind_of_member(group, name)
     if there is not kind:
         raise ValueError(f"{name} is missing" if there is None else f"{name} is not a {kind.__name__.lower()}")
@@ -148,14 +147,11 @@ def member(group, name: str, kind: type = h5py.Dataset):
     return entry
 
 
-def group(file, name: str) -> h5py.Group:
-    """A group of a file, as ``member`` has it."""
-    return member(file, name, h5py.Group)
+group = partial(member, kind=h5py.Group)  # group(file, name)
 
 
 def read_table(group, name: str, dtype, length: int | None = None) -> np.ndarray:
-    """A whole 1-D dataset that is stored as it is; ValueError where it is of another type or length, or claims more
-    bytes than the file has."""
+    """A whole 1-D dataset, stored as it is; ValueError: of another type or length, or larger than the file."""
     dataset = member(group, name)
     if dataset.dtype != dtype or dataset.ndim != 1 or length not in (None, dataset.shape[0]):
         raise ValueError(f"{dataset.name} is not of the expected type or length")
@@ -236,18 +232,11 @@ class NewHdf5(h5py.File):
 
 
 @contextmanager
-def create_hdf5(path: Location, kind: str, overwrite: bool = True) -> Iterator[NewHdf5]:
-    """A new HDF5 file of the given kind, under its name only when it is whole; without ``overwrite`` InputError where
-    there is a file of that name by then."""
-    with create_together([path], kind, overwrite) as (file,):
-        yield file
-
-
-@contextmanager
-def create_together(
+def create_hdf5(
     paths: Sequence[Location], kind: str, overwrite: bool = True, temp: Path | None = None
 ) -> Iterator[list[NewHdf5]]:
-    """The same of several files, of which none takes its name before all are whole; temp: where objects are made."""
+    """New HDF5 files of the given kind, of which none takes its name before all are whole; without ``overwrite``
+    InputError where there is a file of a name by then; temp: where objects are made."""
     with new_files(paths, overwrite, temp) as sinks:
         files: list[NewHdf5] = []
         try:

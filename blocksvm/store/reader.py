@@ -78,8 +78,7 @@ IDS_AT_ONCE = 1 << 22  # that are compared with each other in memory
 class Store(Source):
     """A store opened for reading.  ``close`` it, or use it in a ``with`` statement.
 
-    path: of a file, or the URL of an object.  Raises InputError where the file is not a store, is of another version,
-    or is damaged."""
+    path: of a file, or the URL of an object.  InputError for what is no store, of another version, or damaged."""
 
     numbered = False  # a row's number is its position in the store, not what its record says
 
@@ -112,8 +111,7 @@ class Store(Source):
         self.helping = Lock()
 
     def reader(self, labels: Labels | None = None, real: bool = False, packed: bool = False) -> Self:
-        """The same rows for another consumer, which shares the file and its tables and nothing else; closed by its
-        ``close``, or with this store."""
+        """The same rows for another consumer, by the same file and tables; closed by its ``close``, or with this."""
         if not self.is_open:
             raise ValueError(f"{self.path}: the store is closed")
         other = super().reader(labels, real, packed)

@@ -209,7 +209,7 @@ def structured_model(
 
 def save_structured(path: Location, model: StructuredModel, overwrite: bool) -> None:
     """Write a model; InputError where there is a file of that name and ``overwrite`` does not allow to replace it."""
-    with create_hdf5(path, "structure", overwrite) as file:
+    with create_hdf5([path], "structure", overwrite) as (file,):
         pairs = {"pair_ids": model.pair_ids} if len(model.pair_ids) else {}
         write_arrays(file, {"ids": model.feature_ids, "words": model.words, "weights": model.weights, **pairs})
         write_meta(file, model.meta)
