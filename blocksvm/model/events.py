@@ -23,47 +23,100 @@ Amount = Annotated[float, Meta(ge=0.0, le=1.7e308)]
 Figure = Annotated[float, Meta(ge=-1.7e308, le=1.7e308)]
 
 
-# of an online learner so far
-Losses = TypedDict("Losses", {  # noqa: UP013
-    "rows": Count, "cumulative_loss": Figure, "mistakes": Count | None, "squared_errors": Amount | None,
-    "cumulative_cost": Figure | None, "asked": Count,
-}, total=False)  # fmt: skip
-Figures = TypedDict("Figures", {  # noqa: UP013
-    # of a start
-    "solver": str, "learner_settings": dict[str, Any] | None, "bias": float | str, "schedule": str, "working_set": str,
-    "partition": str, "block_chunks": int | None, "order": str, "seed": int, "memory": int, "tol": float,
-    "max_outer": int, "max_passes": int | None, "max_seconds": float | None, "store": str, "fingerprint": str,
-    "n_samples": Count, "n_features": Count, "n_nonzeros": Count, "n_vectors": Count, "resident": bool,
-    "under_way": Count, "capacity": Count, "set_bytes": Count | None, "unit_bytes": Count | None,
-    "memory_plan": dict[str, Amount], "versions": dict[str, str],
-    # of a visit
-    "visit": Count,
-    # of a certificate
-    "primal": Figure | None, "dual": Figure | None, "rel_gap": Figure | None, "accuracy": Figure | None,
-    "rmse": Figure | None, "alpha_factors": tuple[float, float] | None, "by_class": dict[str, list[float]] | None,
-    "rounding": Figure | None,
-    # of an outer iteration
-    "rows_read": Count, "blocks": Count, "inner_passes": Count, "rows_visited": Count, "nnz_visited": Count,
-    "bytes_read": Count, "seconds_reading": Amount, "seconds_decoding": Amount, "seconds_waiting": Amount,
-    "seconds_training": Amount, "bytes_sent": Count, "bytes_received": Count, "seconds_workers": Amount,
-    "requests": Count, "passes": list, "gain": Figure, "set_rows": Count | None, "set_nonzeros": Count | None,
-    "set_share": Figure | None, "set_passes": list[Count], "set_rows_visited": Count, "set_nnz_visited": Count,
-    "set_gain": Figure, "set_seconds": Amount, "primal_estimate": Figure | None, "dual_estimate": Figure | None,
-    "gap_estimate": Figure | None, "certificates": Count, "valid_accuracy": Figure | None, "valid_rmse": Figure | None,
-    "classes_done": Count,
-    # of the end
-    "status": str, "cause": str | None, "advice": str | None,
-    # of a stream: of each of several learners its settings, or its losses
-    "learners": dict[str, dict[str, Any]] | None,
-}, total=False)  # fmt: skip
+class Losses(TypedDict, total=False):
+    """Of an online learner so far."""
+
+    rows: Count
+    cumulative_loss: Figure
+    mistakes: Count | None
+    squared_errors: Amount | None
+    cumulative_cost: Figure | None
+    asked: Count
 
 
-class RunEvent(Losses, Figures, total=False):
+class RunEvent(Losses, total=False):
     """An event; that of a start has the solver's settings as further keys, by their names."""
 
     event: Required[Literal["start", "resume", "visit", "progress", "certifying", "certificate", "outer", "end"]]
     outer: Count
     seconds: Amount
+    # of a start
+    solver: str
+    learner_settings: dict[str, Any] | None
+    bias: float | str
+    schedule: str
+    working_set: str
+    partition: str
+    block_chunks: int | None
+    order: str
+    seed: int
+    memory: int
+    tol: float
+    max_outer: int
+    max_passes: int | None
+    max_seconds: float | None
+    store: str
+    fingerprint: str
+    n_samples: Count
+    n_features: Count
+    n_nonzeros: Count
+    n_vectors: Count
+    resident: bool
+    under_way: Count
+    capacity: Count
+    set_bytes: Count | None
+    unit_bytes: Count | None
+    memory_plan: dict[str, Amount]
+    versions: dict[str, str]
+    # of a visit
+    visit: Count
+    # of a certificate
+    primal: Figure | None
+    dual: Figure | None
+    rel_gap: Figure | None
+    accuracy: Figure | None
+    rmse: Figure | None
+    alpha_factors: tuple[float, float] | None
+    by_class: dict[str, list[float]] | None
+    rounding: Figure | None
+    # of an outer iteration
+    rows_read: Count
+    blocks: Count
+    inner_passes: Count
+    rows_visited: Count
+    nnz_visited: Count
+    bytes_read: Count
+    seconds_reading: Amount
+    seconds_decoding: Amount
+    seconds_waiting: Amount
+    seconds_training: Amount
+    bytes_sent: Count
+    bytes_received: Count
+    seconds_workers: Amount
+    requests: Count
+    passes: list
+    gain: Figure
+    set_rows: Count | None
+    set_nonzeros: Count | None
+    set_share: Figure | None
+    set_passes: list[Count]
+    set_rows_visited: Count
+    set_nnz_visited: Count
+    set_gain: Figure
+    set_seconds: Amount
+    primal_estimate: Figure | None
+    dual_estimate: Figure | None
+    gap_estimate: Figure | None
+    certificates: Count
+    valid_accuracy: Figure | None
+    valid_rmse: Figure | None
+    classes_done: Count
+    # of the end
+    status: str
+    cause: str | None
+    advice: str | None
+    # of a stream: of each of several learners its settings, or its losses
+    learners: dict[str, dict[str, Any]] | None
 
 
 CERTIFIED, ESTIMATED = ("rel_gap", "primal", "dual"), ("gap_estimate", "primal_estimate", "dual_estimate")

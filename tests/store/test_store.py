@@ -360,7 +360,7 @@ def store_of(path, rows: PackedRows, dtype, chunk_nnz: int, n_features: int = N_
     """A store of these words, whatever they hold; its checksums are theirs."""
     records = np.zeros(len(rows.lengths), ROW)
     records["label"], records["source"] = np.arange(len(records)) % 2, np.arange(len(records))
-    with create_hdf5(path, "store") as file, ThreadPoolExecutor(1) as pool:
+    with create_hdf5([path], "store") as (file,), ThreadPoolExecutor(1) as pool:
         writer = StoreWriter(file, len(records), chunk_nnz, dtype, pool, 1)
         writer.append(records, rows)
         meta = {"settings": {"order": "stored"}, "sources": [], "source_rows": len(records)}
