@@ -135,7 +135,7 @@ def speed(files: tuple[Path, Path], folder: Path, memory: str, times: int) -> No
     program.train_supervised(str(files[0]), **settings).save_model(str(theirs))
     scored = ("predict", model, many, f"{folder}/scores/", "--overwrite", "--quiet", "--memory", memory)
     ways = {
-        "blocksvm, the whole runs.command": lambda: {"seconds": runs.command(*scored).seconds},
+        "blocksvm, the whole command": lambda: {"seconds": runs.command(*scored).seconds},
         "blocksvm, one thread": lambda: {"seconds": runs.command(*scored, "--threads", "1").seconds},
         "fastText's test, in a process": partial(runs.in_child, their_scores, theirs, many),
     }
