@@ -17,15 +17,9 @@ from blocksvm.losses.loss import Loss
 class SmoothHinge(NamedTuple):
     curvature: float
     slope: float
-    value = Margin.value
-    derivative = Margin.derivative
-    second_derivative = Margin.second_derivative
-    aware_step = Margin.aware_step
-    conjugate = Margin.conjugate
-    direction = Margin.direction
-    step = Margin.step
-    stationarity = Margin.stationarity
-    feasible = Margin.feasible
+    value, derivative, second_derivative = Margin.value, Margin.derivative, Margin.second_derivative
+    aware_step, conjugate, direction = Margin.aware_step, Margin.conjugate, Margin.direction
+    step, stationarity, feasible = Margin.step, Margin.stationarity, Margin.feasible
 
 
 def link(values):
@@ -51,8 +45,7 @@ class Bare(NamedTuple):
 
     curvature: float
     slope: float
-    value = Margin.value
-    derivative = Margin.derivative
+    value, derivative = Margin.value, Margin.derivative
 
 
 BARE = Loss("bare", "the same without any other part", Bare, SMOOTH_HINGE.settings, SMOOTH_HINGE.numbers)
