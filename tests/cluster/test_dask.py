@@ -4,8 +4,6 @@ import gc
 import json
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from functools import partial
@@ -14,7 +12,7 @@ import pytest
 import trustme
 from support.dask_processes import dask_processes
 from support.refused import refused
-from support.training_cases import logged, make_store, random_rows, train
+from support.training_cases import command, logged, make_store, random_rows, train
 
 import blocksvm
 from blocksvm.cluster import dask
@@ -147,9 +145,8 @@ def test_workers_of_another_kind_are_refused(cluster, store):
 
 def test_the_command_trains_on_a_local_cluster(store, tmp_path):
     trace, model = tmp_path / "trace.jsonl", tmp_path / "m.h5"
-    command = [sys.executable, "-P", "-m", "blocksvm.train", store, model, "--tol", "1e-3", "--seed", "3"]
-    command += ["--loss", "squared-hinge", "--cluster", "local:2", "--log", trace, "--json"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=True)
+    options = ["--tol", "1e-3", "--seed", "3", "--loss", "squared-hinge", "--cluster", "local:2", "--json", "--log"]
+    done = command(store, model, *options, trace, check=True)
     expected = train(store, cluster=1, **SETTINGS)
     assert json.loads(done.stdout)["rel_gap"] == expected.result.certificate.rel_gap
     assert "parts, screened by workers" in done.stderr
@@ -194,11 +191,6 @@ def keys(tmp_path_factory):
     return paths
 
 
-def run(command: str, *words) -> subprocess.CompletedProcess:
-    line = sys.executable, "-P", "-m", f"blocksvm.{command}", *words
-    return subprocess.run(list(map(str, line)), capture_output=True, text=True, timeout=120)
-
-
 def test_every_command_reaches_it(keys, tmp_path):
     text, store = tmp_path / "rows.svm", tmp_path / "rows.h5"
     text.write_text("".join(f"{1 - 2 * (i % 2)} {1 + i % 7}:1 {8 + i % 5}:{i % 3 + 1}\n" for i in range(2000)))
@@ -206,12 +198,12 @@ def test_every_command_reaches_it(keys, tmp_path):
     with dask_processes(1, keys) as cluster:
         assert cluster.address.startswith("tls://")
         place = "--cluster", cluster.address, "--security", *keys
-        assert run("split", text, store).returncode == 0
-        for words in (("train", store, model, "--log", trace, *place), ("predict", model, store, scores, *place)):
-            done = run(*words)
+        command(text, store, module="split", check=True)
+        for name, words in (("train", (store, model, "--log", trace)), ("predict", (model, store, scores))):
+            done = command(*words, *place, module=name)
             assert done.returncode == 0, done.stderr
             assert keys[2] not in done.stdout + done.stderr
-        strangers = run("train", store, tmp_path / "no.h5", "--cluster", cluster.address)
+        strangers = command(store, tmp_path / "no.h5", "--cluster", cluster.address)
         assert strangers.returncode == 2
         assert "no scheduler answers" in strangers.stderr.splitlines()[-1]
     for file in (model, trace):
