@@ -277,9 +277,8 @@ class _Split:
         settings, existing = self.settings, self.existing
         if settings.top_features is None:
             return None
-        selection = feature_counts.Selection(
-            settings.top_features, first and existing is None and settings.like is None
-        )
+        counting = first and existing is None and settings.like is None
+        selection = feature_counts.Selection(settings.top_features, counting)
         if existing is not None:
             selection.known = IdIndex(existing.n_features).fill(existing.store.feature_id_pieces())
         elif settings.like is not None:
@@ -303,8 +302,7 @@ class _Split:
         settings = self.settings
         old = None if self.existing is None else self.existing.store.meta
         sources = [
-            SourceMeta(shown_name(s.name), s.text_bytes, first, s.stored_bytes, s.fingerprint)
-            for s, first in self.sources
+            SourceMeta(shown_name(s.name), s.text_bytes, n, s.stored_bytes, s.fingerprint) for s, n in self.sources
         ]
         notes = self.notes + self.counter.notes()
         described: dict = {"source_rows": self.rows}
@@ -359,11 +357,9 @@ class _Split:
             limit = LineLimit.share(settings.memory, int(20 * (settings.n_jobs + 2) / share))
             n_bytes = int(share * self.shares.piece)
             with closing(text.pieces(n_bytes, limit)) as pieces:
-                stored = partial(as_stored, dtype=settings.dtype)
-                batches = parsed_in_order(
-                    reader, pieces, pool, settings.n_jobs, n_bytes, stored=stored, skip_bad=settings.skip_bad
-                )
-                with closing(batches):
+                stored, skip = partial(as_stored, dtype=settings.dtype), settings.skip_bad
+                parsed = parsed_in_order(reader, pieces, pool, settings.n_jobs, n_bytes, stored=stored, skip_bad=skip)
+                with closing(parsed) as batches:
                     for batch in batches:
                         self.counter.check(batch)
                         if not self.sources or self.sources[-1][0] is not batch.origin.source:

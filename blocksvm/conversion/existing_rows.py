@@ -43,10 +43,9 @@ class ExistingRows:
         store = self.store
         self.n_rows, self.n_features = store.n_samples, store.n_features
         table = store.coding.source_labels
-        if table is None:
-            self.labels = np.zeros(min(1, store.n_samples - store.n_unlabelled))
-        else:  # a store's table has the labels that occur, and no others
-            self.labels = CodedLabels.of(table)
+        # a store's table has the labels that occur, and no others
+        one = np.zeros(min(1, store.n_samples - store.n_unlabelled))
+        self.labels = one if table is None else CodedLabels.of(table)
         self.ones = store.value_bytes == 0
         self.weighted = store.weighted
 

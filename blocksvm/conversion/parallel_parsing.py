@@ -81,7 +81,7 @@ def weights_in(text: bytes, n: int) -> np.ndarray | None:
     if len(words) != n:
         return None
     try:
-        weights = np.array(words).astype(np.float64) if n else np.empty(0)
+        weights = np.array(words).astype(np.float64)
     except ValueError:
         return None
     return weights if (np.isfinite(weights) & (weights >= 0.0)).all() else None
@@ -107,8 +107,7 @@ class RowWeights:
                 what = "is not a weight; each line has one finite number of 0 or more"
                 raise InputError(f"{shown_name(self.name)}:{before + k + 1}: '{shown}' {what}")
             before += n
-            if n:
-                yield weights
+            yield weights
 
     def take(self, n: int) -> np.ndarray:
         """The next n weights, float64; InputError where there are fewer, or one is not a finite number of 0 or more."""

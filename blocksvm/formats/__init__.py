@@ -57,9 +57,8 @@ def sniffed(head: bytes, name: str) -> str:
     where they look like none.  InputError for a name of a format of files, whose first bytes these are not."""
     ending = PACKED.sub("", name.lower()).rpartition(".")[2]
     if ending in OF_FILES or ending == "feather":
-        raise InputError(
-            f"{name}: does not begin as a {ending} file does; get it again, or give {option('format')} if it is text"
-        )
+        wrong = f"{name}: does not begin as a {ending} file does"
+        raise InputError(f"{wrong}; get it again, or give {option('format')} if it is text")
     if (said := ENDINGS.get(ending)) is not None:
         return said
     for beginning, format_ in BEGINNINGS.items():

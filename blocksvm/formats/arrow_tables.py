@@ -80,9 +80,8 @@ class ArrowFiles(FileFormat):
         return options
 
     def reader(self, reading: ReaderOptions) -> table_rows.TableReader:
-        return table_rows.TableReader(
-            reading, reading.recipe.options, 2 * EXPANSION if reading.named else EXPANSION, besides=1
-        )
+        expansion = 2 * EXPANSION if reading.named else EXPANSION
+        return table_rows.TableReader(reading, reading.recipe.options, expansion, besides=1)
 
 
 class Folders(ArrowFiles):
@@ -94,16 +93,15 @@ class Folders(ArrowFiles):
 def columns_in(name: str, schema: pa.Schema, options: Mapping) -> tables.TableColumns:
     """The columns of a file; rows that are only predicted (``KEEP``) need no labels."""
     try:
-        return tables.columns_of(
-            list(schema.names), dict(zip(schema.names, schema.types, strict=True)), options, KEEP not in options
-        )
+        types = dict(zip(schema.names, schema.types, strict=True))
+        return tables.columns_of(list(schema.names), types, options, KEEP not in options)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 
 
 def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple]:
     # else pyarrow reads the columns of a row group whole, as is best over a network
-    reading = {"pre_buffer": False, "buffer_size": 0 if is_url(name) else BUFFER}
+    reading: dict = {"pre_buffer": False, "buffer_size": 0 if is_url(name) else BUFFER}
     with arrow_file(name) as opened, pa.parquet.ParquetFile(opened, **reading) as file:
         about = file.metadata
         columns = columns_in(name, file.schema_arrow, options)
@@ -124,11 +122,8 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit 
                 small[path] = small.get(path, True) and SMALL_DICTIONARY * stored < n_bytes
         require_memory(sizes[k], f"{name}: row group {k} takes", "row groups", limit)
     row_bytes = text / max(1, about.num_rows) + CELL_BYTES * len({*columns.kept, *columns.used()})
-    dictionaries = [path for path, own in small.items() if own]  # strings that the file has once are read once
-    with (
-        arrow_file(name) as opened,
-        pa.parquet.ParquetFile(opened, metadata=about, read_dictionary=dictionaries, **reading) as file,
-    ):
+    reading["read_dictionary"] = [path for path, own in small.items() if own]  # strings that it has once are read once
+    with arrow_file(name) as opened, pa.parquet.ParquetFile(opened, metadata=about, **reading) as file:
         done = 0
         for batch in file.iter_batches(max(1, int(AT_ONCE * n_bytes / row_bytes)), columns=wanted, use_threads=False):
             done += len(batch)

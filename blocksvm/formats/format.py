@@ -42,10 +42,10 @@ class ReaderOptions:
             return f"the squares of the row's values add up to more than float64 holds; scale the {made_of}"
         if code == NOT_FINITE:
             return f"the value of {feature} is not a finite number; leave it out or give it one"
+        if code == DUPLICATE and "duplicates" in self.offers:
+            return f"{feature} occurs twice in the row; mend it, or add them up with {option('duplicates', 'sum')}"
         if code == DUPLICATE:
-            offered = f"mend it, or add them up with {option('duplicates', 'sum')}"
-            other = "as in no row that the model was trained on; mend it"
-            return f"{feature} occurs twice in the row{f'; {offered}' if 'duplicates' in self.offers else f', {other}'}"
+            return f"{feature} occurs twice in the row, as in no row that the model was trained on; mend it"
         recipe = self.recipe
         other = f"use {option('dtype', 'float64')} or " if recipe.single and "dtype" in self.offers else ""
         return f"the value of {feature} lies beyond {recipe.dtype}; {other}scale the feature"

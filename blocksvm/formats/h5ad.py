@@ -1,6 +1,5 @@
 """``h5ad``: the matrix X of an AnnData file (of anndata 0.7 and later), the names of its variables, and a column of obs
-(``label``) as labels.  A feature's id is the hash of its name, as of a table's column: files meet by names.
-"""
+(``label``) as labels.  A feature's id is the hash of its name, as of a table's column: files meet by names."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -30,10 +29,8 @@ class H5ad(FileFormat):
         import hdf5plugin  # noqa: F401 - the filters that anndata's users choose
 
         memory = SPARED + 8 * (n_bytes if limit is None else max(n_bytes, limit.n_bytes))
-        with (
-            damage_named(name, f"{name}: is damaged"),
-            h5py.File(name, "r", locking=False, rdcc_nbytes=memory // 8) as file,
-        ):
+        how = {"locking": False, "rdcc_nbytes": memory // 8}
+        with damage_named(name, f"{name}: is damaged"), h5py.File(name, "r", **how) as file:
             table = AnnData(name, file, memory)
             labels = None if options.get("label") is None else table.column("obs", options["label"])
             features, positions = features_of(table.column("var", None)(0, table.shape[1]), name)
@@ -126,14 +123,9 @@ class AnnData:
         if there is h5py.Group:
             column = member(table, wanted, h5py.Group)
             if has(column, "values") and has(column, "mask"):
-                values = self._plain(member(column, "values"), length)
+                values, missing = self._plain(member(column, "values"), length), missing_of(column["values"])
                 mask = self._check(member(column, "mask"), length)
-
-                def unmasked(first: int, last: int) -> np.ndarray:
-                    column = values(first, last)
-                    return np.where(mask[first:last].astype(bool), missing_of(column), column)
-
-                return unmasked
+                return lambda first, last: np.where(mask[first:last].astype(bool), missing, values(first, last))
             if not (has(column, "codes") and has(column, "categories")):
                 wrong = f"{self.name}: the column {wanted} of {where} is neither an array, categorical nor nullable"
                 raise InputError(wrong)
@@ -160,12 +152,11 @@ class AnnData:
         if kind_of_member(group, name) is h5py.Group:  # pandas' strings, none of which is missing here
             group, name = member(group, name, h5py.Group), "values"
         dataset = member(group, name)
-        known = self._plain(dataset, len(dataset))(0, len(dataset))
-        return np.append(known, missing_of(known))
+        return np.append(self._plain(dataset, len(dataset))(0, len(dataset)), missing_of(dataset))
 
     def _plain(self, dataset: h5py.Dataset, length: int) -> Take:
         self._check(dataset, length)
-        if h5py.check_string_dtype(dataset.dtype) is not None:
+        if missing_of(dataset) is None:
             return lambda first, last: dataset.asstr()[first:last]
         if dataset.dtype.kind not in "biuf":
             raise InputError(f"{self.name}: its {dataset.name} is of the type {dataset.dtype}; give numbers or strings")
@@ -184,9 +175,9 @@ def _elsewhere(file: h5py.File) -> str:
     return " (it has raw); write adata.raw.to_adata()" if has(file, "raw") else "; give it a matrix"
 
 
-def missing_of(column: np.ndarray) -> float | None:
-    """What stands for no string, or no number."""
-    return None if column.dtype == object else np.nan
+def missing_of(dataset: h5py.Dataset) -> float | None:
+    """What stands for a missing string, or a missing number."""
+    return None if h5py.check_string_dtype(dataset.dtype) is not None else np.nan
 
 
 H5AD = H5ad()

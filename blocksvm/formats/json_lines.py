@@ -1,9 +1,9 @@
 """JSON lines, an object a line: the n-grams of the texts under some keys, and the labels under another, by pyarrow.
 
 A key within other objects is 'meta.title'.  Labels are numbers, true and false, strings, or lists of numbers or of
-strings, as those of the first lines are; null, or no such key, is no label.  What other keys have is passed over.
-"""
+strings, as those of the first lines are; null, or no such key, is no label.  What other keys have is passed over."""
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
@@ -86,15 +86,12 @@ class JsonReader(table_rows.TableReader):
 
     def _lines_before(self, text: np.ndarray, ends: np.ndarray, blank: np.ndarray) -> int:
         """The number of lines before the first that is not one object, by halves."""
-        good, bad = 0, len(ends)
-        while bad - good > 1:
-            half = (good + bad) // 2
-            table = self._table(text[: ends[half - 1]])
-            if table is not None and len(table) == half - blank[:half].sum():
-                good = half
-            else:
-                bad = half
-        return good
+
+        def wrong(n: int) -> bool:
+            table = self._table(text[: ends[n - 1]])
+            return table is None or len(table) != n - blank[:n].sum()
+
+        return bisect_left(range(1, len(ends)), True, key=wrong)
 
     def _sentence(self, line: bytes) -> str:
         try:

@@ -3,8 +3,7 @@ matrices of every format become rows.
 
 A feature's id is its column, from 0.  Labels, numbers or strings, are a column of a dense matrix (``label``, from 1),
 an array of that name in the .npz, or lie in a file of their own (``labels_from``).  Neither is read whole: a .npz,
-whose matrix lies by rows, is decompressed as far as its rows are read; a .npy is mapped.
-"""
+whose matrix lies by rows, is decompressed as far as its rows are read; a .npy is mapped."""
 
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -274,11 +273,9 @@ class Npz(FileFormat):
                 own = Member(stack, archive, label)
                 labels = labels_of(own.take, own.length, n_rows, own.where, name)
             elif labels is None and label is not None:
-                unlabelled = (
-                    f"{name}: has no array {label} of the labels; beside the matrix it has "
-                    f"{', '.join(sorted(others - {'format', 'shape', *ARRAYS})) or 'none'}; name one by "
-                    f"{option('label')}, or a file by {option('labels_from')}"
-                )
+                there = ", ".join(sorted(others - {"format", "shape", *ARRAYS})) or "none"
+                wrong = f"{name}: has no array {label} of the labels; beside the matrix it has {there}"
+                unlabelled = f"{wrong}; name one by {option('label')}, or a file by {option('labels_from')}"
             takes = [array.take for array in arrays]
             rows = csr_rows(name, (n_rows, n_columns), n_entries, takes, n_bytes, limit)
             yield from with_labels(rows, n_rows, labels, unlabelled)

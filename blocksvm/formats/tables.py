@@ -8,8 +8,7 @@ rows are read alike, in whatever form.  What is unclear is a sentence that names
 Numbers and booleans are values of a feature of the column's name; words, and the whole numbers that ``categorical``
 names, are features 'column=value' of value 1; a list of words is several of them; a list of numbers is features
 'column[0]', 'column[1]', ...; a map features 'column=key' with the map's values.  Nulls, nan, empty words and zeros are
-no entries.  Columns of texts are n-grams.  Ids are the same in every form.
-"""
+no entries.  Columns of texts are n-grams.  Ids are the same in every form."""
 
 from __future__ import annotations
 
@@ -172,8 +171,8 @@ def columns_before(options: Mapping) -> list[str]:
     return list(dict.fromkeys((*chain(*(kinds.get(kind, ()) for kind in KIND_WORDS)), *named)))
 
 
-def some_of(names: list[str]) -> str:
-    return f"{', '.join(map(short, names[:SHOWN]))}{', ...' if len(names) > SHOWN else ''}"
+def some_of(names: list[str], most: int = SHOWN) -> str:
+    return f"{', '.join(map(short, names[:most]))}{', ...' if len(names) > most else ''}"
 
 
 def columns_of(names: list[str], types: Mapping, options: Mapping, labelled: bool, hint: str = "") -> TableColumns:
@@ -235,11 +234,8 @@ def columns_of(names: list[str], types: Mapping, options: Mapping, labelled: boo
         if new := [name for name in others if name not in there and not labelled]:
             notes["columns that the rows before did not have, which were left out"] = len(new), 0, some_of(new)
             left_out |= set(new)
-    roles = {
-        name: Role.NUMBER if name in numeric else role_of(types.get(name), name in categories)
-        for name in others
-        if name not in left_out
-    }
+    used = [name for name in others if name not in left_out]
+    roles = {name: Role.NUMBER if name in numeric else role_of(types.get(name), name in categories) for name in used}
     refused = [name for name, role in roles.items() if role is None]
     if labelled and refused:
         shown, cure = (f"{name} of the type {types[name]}" for name in refused), added("ignore", options, *refused)
@@ -293,13 +289,10 @@ def days(column) -> pa.Array:
 def calendar_columns(types: Mapping, label: str, options: Mapping) -> dict[str, tuple[str, str]]:
     """What is made of the columns of dates that are not left out: name -> (the date's column, of ``CALENDAR``)."""
     left_out = named_by(options["ignore"], list(types), "ignore", missing=True) | {label}
-    return {
-        f"{name}.{part}": (name, part)
-        for name, type_ in types.items()
-        if name not in left_out and (pa.types.is_date(type_) or pa.types.is_timestamp(type_))
-        for part in CALENDAR
-        if part != "hour" or pa.types.is_timestamp(type_)
-    }
+    timed = {name for name, type_ in types.items() if pa.types.is_timestamp(type_)}
+    dates = [name for name, type_ in types.items() if name in timed or pa.types.is_date(type_)]
+    parts = [(of, part) for of in dates if of not in left_out for part in CALENDAR if part != "hour" or of in timed]
+    return {f"{of}.{part}": (of, part) for of, part in parts}
 
 
 def kind_of(type_) -> str:
@@ -342,10 +335,9 @@ def require_kind(name: str, type_, before: str | None, category: bool) -> None:
         wrong = f"the column {name} is of the type {type_}, and had {KIND_WORDS[before]} in the rows before"
         raise InputError(f"{wrong}; write it as those have it")
     if category and now == "numeric" and not pa.types.is_integer(type_):
-        wrong = (
-            f"the column {name} of the type {type_} makes no categories, as its values may be written in several ways"
-        )
-        raise InputError(f"{wrong}; write words, or do not name it by {option('categorical')}")
+        wrong = "makes no categories, as its values may be written in several ways"
+        cure = f"write words, or do not name it by {option('categorical')}"
+        raise InputError(f"the column {name} of the type {type_} {wrong}; {cure}")
 
 
 def kinds_of_types(columns: TableColumns) -> dict:
@@ -369,8 +361,7 @@ def columns_line(options: Mapping) -> str:
     kinds, parts = options.get(KINDS) or {}, []
     for kind, what in (("numeric", "numbers"), ("categorical", "categories"), ("lists", "lists")):
         if names := kinds.get(kind):
-            listed = ", ".join(short(name) for name in names[:FEW]) + (", ..." if len(names) > FEW else "")
-            parts.append(f"{len(names):,} of {what} ({listed})")
+            parts.append(f"{len(names):,} of {what} ({some_of(names, FEW)})")
     return f"columns: {'; '.join(parts)}" if parts else ""
 
 
@@ -382,19 +373,15 @@ def remarks(options: Mapping) -> list[str]:
     for name, (others, cells, line, token) in list(mixed.items())[:SHOWN]:
         comma = COMMA_NUMBER.fullmatch(token[1:-1].encode()) is not None
         cure = f"say {option('decimal', ',')}" if comma else "leave those empty or mend them"
-        sentences.append(
-            f"the column {name} was taken as categories, since {others:,} of its first {cells:,} cells "
-            f"{'is' if others == 1 else 'are'} no number{'' if others == 1 else 's'} (the first, {token}, in line "
-            f"{line:,}); if they are to be numbers, {cure}"
-        )
+        none = "is no number" if others == 1 else "are no numbers"
+        wrong = f"the column {name} was taken as categories, since {others:,} of its first {cells:,} cells {none}"
+        sentences.append(f"{wrong} (the first, {token}, in line {line:,}); if they are to be numbers, {cure}")
     if len(mixed) > SHOWN:
         sentences.append(f"so were {len(mixed) - SHOWN:,} other columns")
     if own:
         shown = [f"{short(name)}: {n:,} values in {rows:,} rows" for name, (n, rows) in list(own.items())[:FEW]]
         more = "; ..." if len(own) > FEW else ""
-        sentences.append(
-            f"nearly each of the first rows has a category of its own ({'; '.join(shown)}{more}), of which nothing is "
-            f"learned for other rows; leave {'it' if len(own) == 1 else 'them'} out by "
-            f"{added('ignore', options, *own)}?"
-        )
+        wrong = f"nearly each of the first rows has a category of its own ({'; '.join(shown)}{more})"
+        cure = f"leave {'it' if len(own) == 1 else 'them'} out by {added('ignore', options, *own)}?"
+        sentences.append(f"{wrong}, of which nothing is learned for other rows; {cure}")
     return sentences

@@ -2,8 +2,7 @@
 
 Each file has its own header: columns are known by their names, whatever their order.  A line break within quotes is a
 fault.  Criteo's rows (Kaggle 2014 and the terabyte set) are a label, 13 whole numbers and 26 categories between tabs,
-without a header; the numbers x are counts, some large, a few below 0, and become sign(x) log(1 + |x|).
-"""
+without a header; the numbers x are counts, some large, a few below 0, and become sign(x) log(1 + |x|)."""
 
 from __future__ import annotations
 
@@ -280,9 +279,8 @@ class Table:
             options[KINDS] = decided_kinds(cutter.columns, batch, lines, dialect)
             options[WORDS] = cutter.columns.words
             if options[WORDS] is None:
-                tokens = [
-                    table_rows.token_in(cell, dialect.quote) for cell in batch.column(options["label"]).to_pylist()
-                ]
+                cells = batch.column(options["label"]).to_pylist()
+                tokens = [table_rows.token_in(cell, dialect.quote) for cell in cells]
                 labels = [(line, token) for line, token in zip(lines.tolist(), tokens, strict=True)
                           if token and token.lower() not in MISSING]  # fmt: skip
                 location = f"{shown_name(name)}:"

@@ -1,7 +1,6 @@
 """How numba compiles kernels, and where their machine code is kept: in a folder named by a hash of the sources of all
 kernels, so that code of other sources is never found.  Files in it are numba's own; they are pickles, which can do
-anything when they are read, so the folder must belong to the user alone.
-"""
+anything when they are read, so the folder must belong to the user alone."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The functions of a loss as kernels call them: ``value(loss, z, y, c)`` is ``loss.value(z, y, c)``, in Python and in
 machine code.  loss: a NamedTuple of numbers with these methods, which losses/loss.py describes.  Also the cost of a
-row, its share of the duality gap, and its rest.
-"""
+row, its share of the duality gap, and its rest."""
 
 import numpy as np
 

@@ -15,8 +15,9 @@ values in a row.  Row i is the words (uint64) from indptr[i] to indptr[i + 1]:
              from the next multiple of their size on: the different values where they are coded, else a value for each
              entry; nothing where every value of a store is 1
 
-Entries are in the order of their features: the hot ones come first.  Only the functions here know the layout.
-"""
+Entries are in the order of their features: the hot ones come first.  Only the functions here know the layout.  Which
+arrays are None is known when a function is compiled where they are its arguments, not where they are fields of one:
+hence pairs such as ``length_of`` and ``length``."""
 
 from typing import NamedTuple
 

@@ -2,8 +2,7 @@
 
 From text to certificate, every part of blocksvm takes or gives Blocks: the store and in-memory matrices are sources
 of them, solvers minimise over them, certificates and predictions sum over them.  A Block is canonical (one dtype an
-array, contiguous), so that each kernel is compiled once for each kind of value.
-"""
+array, contiguous), so that each kernel is compiled once for each kind of value."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ import numpy as np
 
 from blocksvm.formats.kernels.numbers import FINE
 from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.rows import products
 from blocksvm.kernels.shuffle import LOWER, sorted_ids
 
 # what may be wrong with a row, besides a number's own faults
@@ -46,6 +47,24 @@ def close_sums(ids, values, start, stop, l2, single, origins):
     if np.isinf(total):
         return BIG_NORM, stop, 0.0
     return FINE, filled, total
+
+
+@inlined
+def close_plain_row(ids, values, start, stop, single):
+    """The same for a row whose ids ascend and whose values are not 0, neither scaled nor added up: (whether it is one,
+    ||x||^2).  If it is none, its values may be rounded already, which does no harm to what remains to be done."""
+    # sweeps that each do several entries at once
+    first, n, one = np.uint64(start), np.uint64(stop - start), np.uint64(1)
+    if single:
+        for j in range(n):
+            values[first + j] = float(np.float32(values[first + j]))
+    faults = np.int64(0)
+    for j in range(one, n):
+        faults |= np.int64(ids[first + j] <= ids[first + j - one])
+    for j in range(n):
+        faults |= np.int64(values[first + j] == 0.0)
+    total = products(values, first, np.uint64(0), n)
+    return faults == 0 and total < np.inf, total
 
 
 @kernel

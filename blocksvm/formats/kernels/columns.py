@@ -2,45 +2,20 @@
 
 Blanks around what a cell has are no part of it.  A cell of text that is empty, or na, n/a, nan or null in any case, is
 missing; true and false in any case are 1 and 0.  The id of a column of numbers is the hash of its name, that of a word
-the hash of the word, going on from another one of the column's name (``name_hash``), each >> 1.
-"""
+the hash of the word, going on from another one of the column's name (``name_hash``), each >> 1."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from blocksvm.formats.kernels.closing import DUPLICATE, close_sums
-from blocksvm.formats.kernels.numbers import (
-    ALL_BITS,
-    BAD_VALUE,
-    FINE,
-    INTEGER_POWERS,
-    NOT_FINITE,
-    POWERS_OF_TEN,
-    digits_before,
-    eight_digits,
-    not_digits,
-    number,
-    two_numbers,
-)
+from blocksvm.formats.kernels.numbers import ALL_BITS, BAD_VALUE, FINE, NOT_FINITE, number, plain_number
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.hash_table import RECENT, entry_of, name_hash, named_before
-from blocksvm.kernels.text_bytes import (
-    DOT,
-    MINUS,
-    NEWLINE,
-    SPACE,
-    SPARE,
-    TAB,
-    byte_at,
-    eight_bytes,
-    is_gap,
-    trailing_zeros,
-)
+from blocksvm.kernels.text_bytes import DOT, NEWLINE, SPACE, SPARE, TAB, byte_at, eight_bytes, is_gap
 
 COMMA = 44
 LOWER_CASE = np.uint64(0x2020202020202020)
-DOTS, HIGH_BITS = np.uint64(0x2E2E2E2E2E2E2E2E), np.uint64(0x8080808080808080)
 TRUE, FALSE, NA, N_A, NAN, NULL = (
     np.uint64(int.from_bytes(word, "little")) for word in (b"true", b"false", b"na", b"n/a", b"nan", b"null")
 )
@@ -89,38 +64,6 @@ def is_missing(text, start, stop):
         return False
     word = short_word(text, start, stop)
     return word == NA or word == N_A or word == NAN or word == NULL
-
-
-@inlined
-def first_dot(text, p):
-    """How many of eight bytes come before the first point among them; 8 where there is none."""
-    word = eight_bytes(text, p) ^ DOTS
-    return trailing_zeros((word - (DOTS // np.uint64(DOT))) & ~word & HIGH_BITS) >> 3
-
-
-@inlined
-def plain_number(text, start, stop):
-    """(whether a cell is a number of at most 15 digits, with a point among them or without, that number)"""
-    n = stop - start
-    if n <= 8:
-        digits = digits_before(text, stop, n)
-        if not_digits(digits) == np.uint64(0):
-            return True, float(eight_digits(digits))
-    negative = byte_at(text, start) == MINUS
-    p = start + negative
-    n = stop - p
-    if n > 16:
-        return False, 0.0
-    whole = first_dot(text, p)
-    if whole == 8 and n > 8:
-        whole += first_dot(text, p + 8)
-    whole = min(whole, n)
-    fraction = max(0, n - whole - 1)
-    faults, upper, lower = two_numbers(text, p + whole, whole, stop, fraction)
-    if faults != np.uint64(0) or whole + fraction == 0 or whole + fraction > 15:
-        return False, 0.0
-    value = float(upper * INTEGER_POWERS[fraction] + lower) / POWERS_OF_TEN[fraction]
-    return True, -value if negative else value
 
 
 @inlined

@@ -1,8 +1,7 @@
 """Numbers in text, correctly rounded (Lemire, "Number parsing at a gigabyte per second", 2021, sec. 5-6).
 
 The table holds the upper 128 bits of 5^q for -342 <= q <= 308, as the paper's appendix computes them.  What the method
-cannot decide (more than 19 digits that matter, subnormal results) is reported, never guessed.
-"""
+cannot decide (more than 19 digits that matter, subnormal results) is reported, never guessed."""
 
 import numpy as np
 
@@ -31,6 +30,7 @@ INTEGER_POWERS = np.array([10**k if k < 20 else 0 for k in range(23)], dtype=np.
 # the mask of a word's last n bytes is at n + 8
 LAST_BYTES = np.array([(1 << 64) - (1 << 8 * (8 - min(max(n, 0), 8))) for n in range(-8, 17)], np.uint64)
 ZEROS = np.uint64(0x3030303030303030)  # eight times the character
+DOTS, HIGH_BITS = np.uint64(0x2E2E2E2E2E2E2E2E), np.uint64(0x8080808080808080)
 SMALLEST_POWER = -342
 LARGEST_POWER = 308
 
@@ -134,7 +134,7 @@ def long_product(mantissa, exponent):
 @inlined
 def not_digits(word):
     """Of eight bytes from which ``ZEROS`` have been taken (by xor): the high bit of each that is above 9."""
-    return ((word + np.uint64(0x7676767676767676)) | word) & np.uint64(0x8080808080808080)
+    return ((word + np.uint64(0x7676767676767676)) | word) & HIGH_BITS
 
 
 @inlined
@@ -168,6 +168,38 @@ def two_numbers(text, a, n, b, m):
     faults, first = some_digits(text, a, n)
     others, second = some_digits(text, b, m)
     return faults | others, first, second
+
+
+@inlined
+def first_dot(text, p):
+    """How many of eight bytes come before the first point among them; 8 where there is none."""
+    word = eight_bytes(text, p) ^ DOTS
+    return trailing_zeros((word - (DOTS // np.uint64(DOT))) & ~word & HIGH_BITS) >> 3
+
+
+@inlined
+def plain_number(text, start, stop):
+    """(whether ``text[start:stop]`` is a number of at most 15 digits, with a point in it or without, that number)"""
+    n = stop - start
+    if n <= 8:
+        digits = digits_before(text, stop, n)
+        if not_digits(digits) == np.uint64(0):
+            return True, float(eight_digits(digits))
+    negative = byte_at(text, start) == MINUS
+    p = start + negative
+    n = stop - p
+    if n > 16:
+        return False, 0.0
+    whole = first_dot(text, p)
+    if whole == 8 and n > 8:
+        whole += first_dot(text, p + 8)
+    whole = min(whole, n)
+    fraction = max(0, n - whole - 1)
+    faults, upper, lower = two_numbers(text, p + whole, whole, stop, fraction)
+    if faults != np.uint64(0) or whole + fraction == 0 or whole + fraction > 15:
+        return False, 0.0
+    value = float(upper * INTEGER_POWERS[fraction] + lower) / POWERS_OF_TEN[fraction]
+    return True, -value if negative else value
 
 
 @inlined

@@ -6,12 +6,11 @@ Rows come out with ascending, unique ids and without zeros.
 
 The usual pair, "123:0.456" or the like, is read from separators that were found before, sixty-four bytes at a time:
 where each number ends is known, so that no number waits for the one before it (Langdale and Lemire, "Parsing gigabytes
-of JSON per second", 2019, take JSON apart in the same two steps).  All else is read byte by byte.
-"""
+of JSON per second", 2019, take JSON apart in the same two steps).  All else is read byte by byte."""
 
 import numpy as np
 
-from blocksvm.formats.kernels.closing import BIG_VALUE
+from blocksvm.formats.kernels.closing import BIG_VALUE, close_plain_row
 from blocksvm.formats.kernels.numbers import (
     BAD_VALUE,
     FINE,
@@ -28,7 +27,6 @@ from blocksvm.formats.kernels.numbers import (
     two_numbers,
 )
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.rows import products
 from blocksvm.kernels.text_bytes import (
     COLON,
     DOT,
@@ -57,24 +55,6 @@ SEPARATORS = 1024  # found ahead; they stay in the first-level cache
 # Where unusual pairs are many, looking for usual ones between them takes longer than it saves: the rest of a row is
 # read byte by byte once fewer than WORTH came together, and so are rows after one of mostly such, but one in TRIED.
 WORTH, TRIED = 8, 64
-
-
-@inlined
-def close_plain_row(ids, values, start, stop, single):
-    """The same for a row whose ids ascend and whose values are not 0, neither scaled nor added up: (whether it is one,
-    ||x||^2).  If it is none, its values may be rounded already, which does no harm to what remains to be done."""
-    # sweeps that each do several entries at once
-    first, n, one = np.uint64(start), np.uint64(stop - start), np.uint64(1)
-    if single:
-        for j in range(n):
-            values[first + j] = float(np.float32(values[first + j]))
-    faults = np.int64(0)
-    for j in range(one, n):
-        faults |= np.int64(ids[first + j] <= ids[first + j - one])
-    for j in range(n):
-        faults |= np.int64(values[first + j] == 0.0)
-    total = products(values, first, np.uint64(0), n)
-    return faults == 0 and total < np.inf, total
 
 
 @inlined

@@ -97,9 +97,8 @@ class OpenText:
         while (n := 3 - len(self.held)) and codecs.BOM_UTF8.startswith(self.held) and (more := self._read(n)):
             self.held += more
         if self.held[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            raise InputError(
-                f"{shown_name(self.source.name)}: is UTF-16 text; convert it to UTF-8, as iconv -f utf-16 -t utf-8 does"
-            )
+            wrong = f"{shown_name(self.source.name)}: is UTF-16 text"
+            raise InputError(f"{wrong}; convert it to UTF-8, as iconv -f utf-16 -t utf-8 does")
         if self.held == codecs.BOM_UTF8:
             self.mark, self.held = self.held, b""
 
