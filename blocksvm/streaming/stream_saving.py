@@ -87,9 +87,8 @@ class StreamOutputs:
     def __init__(self, paths: Mapping[str, Location], overwrite: bool, warn: Callable[[str], None], stack: ExitStack):
         self.paths, self.overwrite, self.warn, self.stack = paths, overwrite, warn, stack
         self.predictions: Predictions | None = None
-        self.questions = self._text("questions")
+        self.questions, self.n_questions = self._text("questions"), 0
         self.log: JsonLines | None = None
-        self.n_questions = 0
         self.replaces = overwrite
 
     def _text(self, kind: str):
