@@ -32,7 +32,7 @@ from xxhash import xxh3_64_intdigest
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.memory import Budget
-from blocksvm.base.settings import Settings
+from blocksvm.base.settings import Setting, Settings
 from blocksvm.structured.kernels.sparse_rows import add_to, best_multipliers, inner, products
 from blocksvm.structured.settings import AGGRESSIVE, MEAN, ONLINE, PREDICTED, C
 from blocksvm.structured.settings import MIRA as OF_MIRA
@@ -142,7 +142,7 @@ def perceptron_update(structure: Structure, w: np.ndarray, examples: np.ndarray,
 
 
 def aggressive_update(
-    structure: Structure, w: np.ndarray, examples: np.ndarray, settings: dict, cut: bool, softening: float
+    structure: Structure, w: np.ndarray, examples: np.ndarray, settings: dict, cut: bool = False, softening: float = 0.0
 ) -> Update:
     """cut: no step is longer than C; softening: the factor of 1 / C that is added to the squared norm."""
     (i,) = examples
@@ -215,19 +215,17 @@ PERCEPTRON = StructuredLearner(
     "perceptron", "on a wrong output, a step from it to the gold one", "Collins, EMNLP 2002", ONLINE,
     partial(OnlineMachine, perceptron_update),
 )  # fmt: skip
-OF_PA = "Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006"
-PA = StructuredLearner(
-    "pa", "passive-aggressive: the least step after which the gold output leads by its margin", OF_PA, AGGRESSIVE,
-    partial(OnlineMachine, partial(aggressive_update, cut=False, softening=0.0)),
-)  # fmt: skip
-PA1 = StructuredLearner(
-    "pa1", "passive-aggressive, steps cut off at C", OF_PA, AGGRESSIVE + (C,),
-    partial(OnlineMachine, partial(aggressive_update, cut=True, softening=0.0)),
-)  # fmt: skip
-PA2 = StructuredLearner(
-    "pa2", "passive-aggressive, steps softened by 1 / (2C)", OF_PA, AGGRESSIVE + (C,),
-    partial(OnlineMachine, partial(aggressive_update, cut=False, softening=0.5)),
-)  # fmt: skip
+
+
+def aggressive(name: str, summary: str, *settings: Setting, **steps) -> StructuredLearner:
+    source = "Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006"
+    make = partial(OnlineMachine, partial(aggressive_update, **steps))
+    return StructuredLearner(name, summary, source, AGGRESSIVE + settings, make)
+
+
+PA = aggressive("pa", "passive-aggressive: the least step after which the gold output leads by its margin")
+PA1 = aggressive("pa1", "passive-aggressive, steps cut off at C", C, cut=True)
+PA2 = aggressive("pa2", "passive-aggressive, steps softened by 1 / (2C)", C, softening=0.5)
 MIRA = StructuredLearner(
     "mira", "the least step after which the gold output leads the k best ones by their losses",
     "McDonald, Crammer, Pereira, ACL 2005; Chiang, Knight, Wang, NAACL 2009", OF_MIRA, mira_machine,

@@ -139,8 +139,7 @@ def l1_norm(settings: Mapping) -> Regulariser | None:
 ADAPTIVE = Theory(regulariser=l1_norm, bounded_entries=True)
 # by the learner's name, and what chooses among its variants
 THEORIES = {
-    "pa": Theory(passive_aggressive=True), "pa1": Theory(passive_aggressive=True),
-    "pa2": Theory(passive_aggressive=True),
+    **dict.fromkeys(("pa", "pa1", "pa2"), Theory(passive_aggressive=True)),
     "ogd": Theory(mirror=EUCLIDEAN, ball=2), "forel": Theory(mirror=EUCLIDEAN), "ftl": Theory(ball=2),
     "omd euclidean": Theory(mirror=EUCLIDEAN), "omd p-norm": Theory(mirror=P_NORM),
     "omd entropic": Theory(mirror=ENTROPIC, ball=1),
@@ -150,7 +149,7 @@ THEORIES = {
     "fobos group": Theory(regulariser=lambda s: Regulariser("group ||w||_2", "norm", s["group"])),
     "hf-fobos": Theory(splits=True, regulariser=lambda s: Regulariser(
         "l1 sum h_j |w_j| with the heights h of the last round", "heights", s["l1"])),
-    "adagrad-rda": ADAPTIVE, "adagrad-rda-squares": ADAPTIVE, "adagrad-fobos": ADAPTIVE,
+    **dict.fromkeys(("adagrad-rda", "adagrad-rda-squares", "adagrad-fobos"), ADAPTIVE),
 }  # fmt: skip
 
 
