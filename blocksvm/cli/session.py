@@ -98,8 +98,9 @@ class Session:
             checkpoint = Checkpoint(self.outputs["checkpoint"], self.options.checkpoint_seconds)
 
         def watched(event: dict) -> None:
-            for write in filter(None, (display.show, log, self._remember)):
+            for write in filter(None, (display.show, log)):
                 write(event)
+            self.end = event if event["event"] == "end" else self.end
 
         with closing(display):
             loop = self.make_loop(plan, watched, self.stop, checkpoint=checkpoint, warm_start=warm_start, began=began)
@@ -176,7 +177,3 @@ class Session:
         calibration = calibrated(source, self.settings, self.options.calibrate, show, self.stop, threads)
         line.close()
         return calibration
-
-    def _remember(self, event: dict) -> None:
-        if event["event"] == "end":
-            self.end = event

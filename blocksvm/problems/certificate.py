@@ -66,10 +66,6 @@ class Certificate(CertificateMeta):
         by_class = self.by_class or {name: [getattr(self, name)] for name in CERTIFIED}
         return np.array([by_class[name] for name in CERTIFIED], np.float64).T
 
-    def same(self, other: Mapping) -> bool:
-        """Its figures are those of another one, as a checkpoint has it."""
-        return all(getattr(self, name) == other[name] for name in ("primal", "dual", "rel_gap"))
-
     def ends(self, tol: float) -> str | None:
         """Why a run with this tolerance ends here: 'converged'; 'rounding' where some of its problems have not, and
         cannot (``at_their_end``); None where one goes on."""

@@ -343,13 +343,9 @@ def numbers_of(sums: CertificateSums) -> np.ndarray:
 
 def take_numbers(sums: CertificateSums, numbers: np.ndarray) -> None:
     """Add what ``numbers_of`` was of others."""
-    start, added = 0, {}
-    for name, part in sums.added().items():
-        if part is not None:
-            stop = start + np.size(part)
-            added[name] = numbers[start:stop].reshape(np.shape(part))
-            start = stop
-    sums.merge(added)
+    parts = {name: part for name, part in sums.added().items() if part is not None}
+    each = np.split(numbers, np.cumsum([np.size(part) for part in parts.values()])[:-1])
+    sums.merge({name: some.reshape(np.shape(parts[name])) for name, some in zip(parts, each, strict=True)})
 
 
 METHOD = Method(

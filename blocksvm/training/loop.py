@@ -31,6 +31,7 @@ from blocksvm.training.visit import VisitResult, VisitTask, offer_shares, part_o
 from blocksvm.training.working_set import WorkingSet, figures_of
 
 NO_MEMBERS = np.empty(0, np.int32)
+FIGURES = ("primal", "dual", "rel_gap")  # by which two certificates are the same
 
 
 class Stopped(Exception):
@@ -238,7 +239,7 @@ class OuterLoop:
                     return status
                 if self.enough:
                     return "stopped"
-                progress.begin_outer()
+                progress.outer, progress.visit, progress.phase = progress.outer + 1, 0, record.READING
                 self.tally = record.Tally()
                 self.save_if_due()
             if progress.phase == record.READING:
@@ -328,7 +329,7 @@ class OuterLoop:
         members = working_set.members  # listed only where they are passed over
         result = self.visit(replace(task, members=members), working_set.block)
         if result.share is not None:
-            working_set.update(members, result.share)
+            working_set.share[members] = result.share[members]
         chosen = progress.phase == record.CLOSED and not between
         progress.count_set(result, working_set.left_out if chosen else None)
         self.tally.working_set.count(result)
@@ -350,7 +351,7 @@ class OuterLoop:
             certificate = self._certify(working_set)
             policy.learn(*progress.gap, solver.certified(self.state, certificate))
             self.offer_best(certificate)
-            if rested and before is not None and certificate.same(before.figures):
+            if rested and before is not None and all(asdict(certificate)[n] == before.figures[n] for n in FIGURES):
                 progress.phase = record.AT_REST
                 break
             rested = False

@@ -123,9 +123,6 @@ class Progress:
     def as_certified(self, certificate: Certificate) -> Certified:
         return Certified(self.outer, self.moves, asdict(certificate))
 
-    def begin_outer(self) -> None:
-        self.outer, self.visit, self.phase = self.outer + 1, 0, READING
-
     def count(self, result: VisitResult, nnz: int) -> None:
         """A visit to a block of so many nonzeros has been made."""
         self.cycle.gain, self.cycle.work = result.stats.cycle_gain, result.stats.cycle_work

@@ -159,10 +159,6 @@ class WorkingSet:
     def close_gaps(self) -> None:
         compact(self.slots, self.held, self.capacity, self.used, self.member, self.held_share)
 
-    def update(self, members: np.ndarray, share: np.ndarray) -> None:
-        """Members have been visited; share (n,) as the visit's array has it, of all rows of the set's block."""
-        self.share[members] = share[members]
-
     def _select(self, block: Block, share: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Keep, of the members and the wanted rows of a block, those of the largest shares; returns these rows."""
         members = self.members
