@@ -190,6 +190,12 @@ def test_the_commands_tell_the_format_and_predict_as_they_trained(written, tmp_p
             np.testing.assert_allclose(other, scores[0], rtol=1e-6, atol=1e-6)
 
 
+def weights_of(stream, folder) -> dict[int, float]:
+    save_stream(folder / "w.h5", stream)
+    model = load_model(folder / "w.h5")
+    return dict(zip(model.feature_ids.tolist(), model.weights.tolist(), strict=True))
+
+
 def test_rows_without_a_label_are_counted_and_not_learned_from(written, tmp_path, succeeds, refusal):
     text = (written / "rows.vw").read_bytes().splitlines()
     mixed = tmp_path / "mixed.vw"
@@ -197,12 +203,7 @@ def test_rows_without_a_label_are_counted_and_not_learned_from(written, tmp_path
     stream, reports = learned(mixed, "pa1")
     plain, _ = learned(written / "rows.vw", "pa1")
     assert (reports[-1].rows, stream.targets.unlabelled) == (300, 300)
-    for name, of in (("a.h5", stream), ("b.h5", plain)):
-        save_stream(tmp_path / name, of)
-    a, b = (load_model(tmp_path / name) for name in ("a.h5", "b.h5"))
-    assert dict(zip(a.feature_ids.tolist(), a.weights.tolist(), strict=True)) == dict(
-        zip(b.feature_ids.tolist(), b.weights.tolist(), strict=True)
-    )
+    assert weights_of(stream, tmp_path) == weights_of(plain, tmp_path)
     assert "rows without a label: 300" in succeeds("stream", mixed, "--learner", "pa1").out
     bare = tmp_path / "bare.vw"
     bare.write_bytes(b"|a b\n|a c\n")
@@ -224,12 +225,8 @@ def test_weights_are_kept_by_the_reader_and_refused_by_learners_without_them(wri
     # and others learn by them: rows of weight 0 change nothing
     lines = (written / "rows.vw").read_bytes().splitlines()
     text.write_bytes(b"".join(line + b"\n" + line.replace(b" ", b" 0 ", 1) + b"\n" for line in lines))
-    models = []
-    for source in (text, written / "rows.vw"):
-        save_stream(tmp_path / "m.h5", learned(source, "arow")[0])
-        model = load_model(tmp_path / "m.h5")
-        models.append(dict(zip(model.feature_ids.tolist(), model.weights.tolist(), strict=True)))
-    assert models[0] == models[1]
+    found, expected = (weights_of(learned(source, "arow")[0], tmp_path) for source in (text, written / "rows.vw"))
+    assert found == expected
 
 
 def test_bits_of_a_model_or_prior_are_those_of_a_store(written, tmp_path, succeeds, refusal):

@@ -121,9 +121,8 @@ def test_a_run_asks_once(server):
 def test_a_path_of_an_object():
     path = location("s3://bucket/folder/data.h5")
     assert isinstance(path, ObjectUrl)
-    assert {f"{path}", str(path.absolute()), str(path.resolve()), paths.absolute_name(path)} == {
-        "s3://bucket/folder/data.h5"
-    }
+    names = {f"{path}", str(path.absolute()), str(path.resolve()), paths.absolute_name(path)}
+    assert names == {"s3://bucket/folder/data.h5"}
     assert (path.name, path.suffix) == ("data.h5", ".h5")
     assert location(str(path)) == path == location(path)
     assert not isinstance(location("folder/data.h5"), ObjectUrl)
