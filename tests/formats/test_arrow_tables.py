@@ -6,11 +6,10 @@ import decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-import reference_arrow
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
-from reference_formats import mix
+from reference_formats import arrow_rows, mix
 from support.stored_rows import by_name
 
 from blocksvm.conversion.convert import SplitSettings, split_rows
@@ -249,7 +248,7 @@ def test_rows_are_those_of_a_plain_reader(tmp_path, seed, n, kinds, add_up, l2, 
     options = OPTIONS | {"categorical": ",".join(["auto", *categories])}
     how = "sum" if add_up else "error", None, "l2" if l2 else "none", "float32" if single else "float64"
     recipe = Recipe(ending, *how, options)
-    expected, fault = reference_arrow.rows_of(table, "label", categories, add_up, l2, single)
+    expected, fault = arrow_rows(table, "label", categories, add_up, l2, single)
     ours, sentence = read(path, recipe)
     same(ours, expected)
     assert (sentence is None) == (fault is None) and (fault is None or SENTENCES[fault[0]] in sentence)
