@@ -13,6 +13,7 @@ import numpy as np
 import pandas
 import polars
 import pytest
+import reference
 import scipy.sparse
 import sklearn
 import sklearn.svm
@@ -47,24 +48,17 @@ Z = X @ np.arange(12.0)  # targets of regression
 THREE = np.array(["fig", "date", "plum"])[np.digitize(Z, np.quantile(Z, [0.4, 0.7]))]
 
 
-def primal(X, y, coef, intercept, loss, C=1.0, s=1.0):
-    """1/2 ||w||^2 + b^2 / (2 s^2) + C sum loss, of y = +-1."""
-    margins = y * (X @ coef + intercept)
-    losses = {"hinge": np.maximum(0, 1 - margins), "squared_hinge": np.maximum(0, 1 - margins) ** 2,
-              "logistic": np.logaddexp(0, -margins)}[loss]  # fmt: skip
-    return 0.5 * coef @ coef + (0.5 * intercept**2 / s**2 if s else 0.0) + C * losses.sum()
-
-
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize(("fit_intercept", "scaling"), [(True, 1.0), (True, 3.0), (False, 1.0)])
 def test_the_objective_is_that_of_scikit_learns_linear_svc(loss, fit_intercept, scaling):
     own = LinearSVC(loss=loss, C=0.5, fit_intercept=fit_intercept, intercept_scaling=scaling).fit(X, Y)
     theirs = sklearn.svm.LinearSVC(loss=loss, C=0.5, fit_intercept=fit_intercept, intercept_scaling=scaling, dual=True,
                                    tol=1e-10, max_iter=1_000_000, random_state=0).fit(X, Y)  # fmt: skip
-    b = float(theirs.intercept_[0] if fit_intercept else 0.0)
-    best = primal(X, Y, theirs.coef_[0], b, loss, 0.5, scaling)
-    assert own.objective_ == pytest.approx(best, rel=1e-9)
-    assert primal(X, Y, own.coef_[0], own.intercept_[0], loss, 0.5, scaling) == pytest.approx(own.objective_, rel=1e-9)
+    XB, found = reference.with_bias(X, scaling if fit_intercept else 0.0), []
+    for one in (own, theirs):
+        w = np.append(one.coef_[0], np.ravel(one.intercept_)[0] / scaling)
+        found.append(reference.primal(XB, Y, w, np.full(80, 0.5), loss.replace("_", "-")))
+    assert found == pytest.approx([own.objective_] * 2, rel=1e-9)
     assert 0.0 <= own.dual_gap_ <= 1e-4 * own.objective_
     np.testing.assert_allclose(own.coef_, theirs.coef_, atol=1e-5)
 

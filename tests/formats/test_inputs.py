@@ -58,14 +58,8 @@ def test_hidden_and_temporary_files_are_left_out_and_told(tmp_path, capsys, patt
 
 @pytest.mark.parametrize(
     ("names", "says"),
-    [(
-         ["year=2024/a.svm", "year=2025/a.svm"],
-         r"has folders in it \(year=2024, \.\.\.\), which are not read; .*year=2024 is no column",
-     ),
-     (
-         ["a.svm", "more/b.svm"],
-         r"has folders in it \(more\), which are not read; '.*rows/\*/\*' reads .*--format folders",
-     ),
+    [(["year=2024/a.svm", "year=2025/a.svm"], r"\(year=2024, \.\.\.\), which are not read; .*year=2024 is no column"),
+     (["a.svm", "more/b.svm"], r"folders in it \(more\), which are not read; '.*rows/\*/\*' reads .*--format folders"),
      (["_SUCCESS"], "the folder has no files but 1 hidden or temporary ones; name")],
 )  # fmt: skip
 def test_folders_in_folders_are_not_lost(tmp_path, refusal, names, says):

@@ -81,15 +81,13 @@ N, D, K = 160, 15, 5
 
 
 @pytest.fixture(scope="module")
-def given_sets(tmp_path_factory):
-    """(folder, X, member (n, k) bool); some sets are empty."""
+def given_sets():
+    """(X, member (n, k) bool); some sets are empty."""
     rng = np.random.default_rng(3)
     X = np.round(rng.standard_normal((N, D)) * (rng.random((N, D)) < 0.5), 3)
     member = X @ rng.standard_normal((D, K)) + rng.standard_normal((N, K)) > np.arange(K)
     member[:K] |= np.eye(K, dtype=bool)
-    folder = tmp_path_factory.mktemp("sets")
-    (folder / "rows.svm").write_text(text_of(X, member))
-    return folder, X, member
+    return X, member
 
 
 def text_of(X, member) -> str:
@@ -97,28 +95,21 @@ def text_of(X, member) -> str:
 
 
 @pytest.fixture(scope="module")
-def store(given_sets):
-    folder = given_sets[0]
-    text = (folder / "rows.svm").read_text()
-    return make_store(folder, text, chunk_nonzeros=128, dtype="float64", format="multilabel")
-
-
-def numbered(store):
-    """For each row of the store its number in the text."""
-    with open_store(store) as source:
-        return np.concatenate([source.read_rows(k)["source"] for k in range(len(source.chunks))])
+def store(given_sets, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sets")
+    return make_store(folder, text_of(*given_sets), chunk_nonzeros=128, dtype="float64", format="multilabel")
 
 
 @pytest.mark.parametrize(("loss", "blocks"), [("hinge", None), ("squared-hinge", 3)])
 def test_each_label_against_the_rest(given_sets, store, loss, blocks):
-    _, X, member = given_sets
+    X, member = given_sets
     run = train(store, loss=loss, bias=1.0, C=0.3, tol=1e-6, schedule="4", max_outer=5000, block_chunks=blocks)
     found = run.result.certificate
     assert run.result.status == "converged"
-    own = numbered(store)
-    order = np.unique(own, return_index=True)[1]
     with open_store(store) as source:
+        numbers = np.concatenate([source.read_rows(k)["source"] for k in range(len(source.chunks))])
         ids = source.feature_ids(0, source.n_features)
+    order = np.argsort(numbers)
     W = np.zeros((K, D + 1))
     W[:, np.append(ids, D)] = run.w.reshape(K, -1)
     XB, alpha = np.hstack([X, np.ones((N, 1))]), run.alpha[order]
@@ -134,7 +125,7 @@ def test_each_label_against_the_rest(given_sets, store, loss, blocks):
 
 @pytest.mark.slow
 def test_commands_from_text_to_figures(given_sets, tmp_path, succeeds):
-    folder, X, member = given_sets
+    X, member = given_sets
     (tmp_path / "train.svm").write_text(text_of(X[:100], member[:100]))
     (tmp_path / "test.svm").write_text(text_of(X[100:], member[100:]) + "990 3:1\n")
     for name in ("train", "test"):

@@ -280,10 +280,8 @@ def test_columns_that_look_like_numbers_are_told(tmp_path, said_by_split):
     path = written(tmp_path / "t.csv", "label,age,city\n" + "".join(f"{i % 2},{i},c{i}\n" for i in range(9)) + "1,?,c")
     told = said_by_split(path)
     assert "the column city" not in told
-    assert (
-        "note: the column age was taken as categories, since 1 of its first 10 cells is no number (the first, '?', in "
-        "line 11); if they are to be numbers, leave those empty or mend them" in told
-    )
+    why = "since 1 of its first 10 cells is no number (the first, '?', in line 11); if they are to be numbers, leave"
+    assert f"note: the column age was taken as categories, {why} those empty or mend them" in told
     for options, sentence in (
         ("age", f"{path}:11: column age: '?' is not a number; mend it, or name the column by"),
         ("age --categorical age", "--numeric and --categorical both name the column age; leave one out"),
@@ -410,12 +408,7 @@ WRONG = [  # name, text, options, what is said
     ("t.csv", b"label,a\n1,2\n\n1,2,3\n", "", ":4: the line has more cells than the header 2"),
     ("t.csv", b'label,a\n1,"x\n', "", ":2: column a: the quotes do not end on this line"),
     ("t.csv", b"label,a\n1,1e999\n", "", f":2: {LARGE}"),
-    (
-        "t.csv",
-        b"label,a\n1,1e39\n",
-        "",
-        f":2: {LARGE}; use --dtype float64 or scale the feature, or name the column by",
-    ),
+    ("t.csv", b"label,a\n1,1e39\n", "", f":2: {LARGE}; use --dtype float64 or scale the feature, or name the column"),
     ("t.csv", b"label,a\n1,2\nx,2\n", "", ":3: the label 'x' is not a finite number, as other labels are; mend it, or"),
     ("t.csv", b"y,a\n1,2\n", "", ":1: no column is called label; name that of the labels by --label, or the file has"),
     ("t.csv", b"label,a,a\n1,2,3\n", "", ":1: the column a is there twice"),
@@ -423,12 +416,7 @@ WRONG = [  # name, text, options, what is said
     ("t.csv", b"", "", ": no rows found; expected lines of cells between commas"),
     ("t.csv", b"label,a\n", "", ": no rows found"),
     ("t.csv", b"text,label\nab,1\n\xff,2\n", "--text text", ":3: ... not UTF-8"),
-    (
-        "t.csv",
-        b'text,label\n"a\nb",1\nc,0\n"open,1\nx,1\n',
-        "--text text",
-        ":5: the quotes that begin on this line do not",
-    ),
+    ("t.csv", b'text,label\n"a\nb",1\nc,0\n"open,1\nx,1\n', "--text text", ":5: the quotes that begin on this"),
     ("t.csv", b'text,label\n"a\nb",1\nc,0\nd,0,9\n', "--text text", ":5: the line has more"),
     ("d.tsv", "Label\tText\nspam\twin\nham\tsee you\n", "--format documents", f":1: {HEADER}"),
     ("d.tsv", "kind\ttext\n1\ta\n0\tb\n", "--format documents", f":1: {HEADER}"),

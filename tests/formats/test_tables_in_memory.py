@@ -19,15 +19,14 @@ import blocksvm
 def frame(n: int = 60) -> pandas.DataFrame:
     random = np.random.default_rng(2)
     colours, words = ["red", "green", "blue"], ["good", "bad", "plain", "so so"]
-    return pandas.DataFrame(
-        {
-            "y": [["no", "yes"][k % 2] for k in range(n)],
-            "size": np.where(np.arange(n) % 7 == 0, np.nan, random.normal(size=n) + np.arange(n) % 2),
-            "colour": pandas.Categorical([colours[k % 3] for k in range(n)]),
-            "body": [f"{words[k % 2]} and {words[random.integers(4)]}" for k in range(n)],
-            "count": random.integers(0, 9, n).astype(np.int8),
-        }
-    )
+    columns = {
+        "y": [["no", "yes"][k % 2] for k in range(n)],
+        "size": np.where(np.arange(n) % 7 == 0, np.nan, random.normal(size=n) + np.arange(n) % 2),
+        "colour": pandas.Categorical([colours[k % 3] for k in range(n)]),
+        "body": [f"{words[k % 2]} and {words[random.integers(4)]}" for k in range(n)],
+        "count": random.integers(0, 9, n).astype(np.int8),
+    }
+    return pandas.DataFrame(columns)
 
 
 def forms(table: pa.Table, folder) -> dict:
@@ -36,10 +35,8 @@ def forms(table: pa.Table, folder) -> dict:
         pyarrow.parquet.write_table(table.slice(20 * k, 20), folder / f"{k}.parquet")
     relation = duckdb.connect().from_arrow(table)
     reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
-    lazy = polars.from_arrow(table).lazy()
-    batches = (
-        lazy.collect_batches(chunk_size=16) if hasattr(lazy, "collect_batches") else lazy.collect().iter_slices(16)
-    )
+    lazy, in_batches = polars.from_arrow(table).lazy(), hasattr(polars.LazyFrame, "collect_batches")
+    batches = lazy.collect_batches(chunk_size=16) if in_batches else lazy.collect().iter_slices(16)
     return {
         "pyarrow": table,
         "batches": iter(table.to_batches(max_chunksize=7)),

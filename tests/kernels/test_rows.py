@@ -3,14 +3,14 @@ is what is computed of plain ones."""
 
 import numpy as np
 import pytest
-from scipy import sparse
-from support.packed_rows import DTYPES, FEATURES, N_FEATURES, VALUES, blocks_of, placed, plain_rows
+from support.packed_rows import DTYPES, FEATURES, N_FEATURES, VALUES, blocks_of, plain_rows
 from support.stored_rows import entries_of_row
+from support.training_cases import random_rows
 
 from blocksvm.base.vectors import on_lines, side_by_side, together, width_of
 from blocksvm.kernels.columns import add_rows, decision_values, row_sq_norms, sizes_of_products, squared_norms
 from blocksvm.kernels.rows import Entries
-from blocksvm.sources.block_kernels import LOOKED_AT, SOUND, check_words, unpack_rows
+from blocksvm.sources.block_kernels import LOOKED_AT, SOUND, check_words, place_rows, unpack_rows
 
 KINDS = [(features, values, dtype) for features in FEATURES for values in VALUES for dtype in DTYPES
          if dtype is not None or values == "same"]  # fmt: skip
@@ -23,7 +23,9 @@ def test_rows_come_back_to_the_bit_and_are_coded_where_that_takes_fewer_bytes(fe
     lengths, indices, numbers = plain_rows(features, values, dtype)
     plain, words, rows = blocks_of(lengths, indices, numbers)
     value_bytes = 0 if dtype is None else np.dtype(dtype).itemsize
-    code, indptr, found_lengths = placed(rows, value_bytes, len(indices))
+    indptr, found_lengths = np.full(len(lengths) + 1, -1), np.full(len(lengths), -1, np.int32)
+    longs = rows.words.view(np.uint32)
+    code = place_rows(longs, np.uint64(value_bytes), np.int64(len(indices)), indptr, found_lengths)
     assert code == SOUND == check_words(words.entries, N_FEATURES)
     assert indptr.tolist() == words.indptr.tolist() and found_lengths.tolist() == lengths.tolist()
     assert (words.n_nonzeros, words.lengths.tolist()) == (plain.n_nonzeros, lengths.tolist())
@@ -145,14 +147,6 @@ def test_arrays_begin_on_a_line(dtype):
         assert array.ctypes.data % 64 == 0 and array.flags.writeable and array.flags.c_contiguous
 
 
-def rows(n, d, per_row, kind, seed=0):
-    X = sparse.random(n, d, per_row / d, format="csr", random_state=seed)
-    X.data -= 0.5
-    values = {"ones": None, "float32": X.data.astype(np.float32), "float64": X.data}[kind]
-    dense = (X != 0).astype(np.float64).toarray() if kind == "ones" else X.toarray().astype(values.dtype)
-    return X.indptr.astype(np.int64), X.indices.astype(np.int32), values, dense.astype(np.float64)
-
-
 # short rows are asked for whole, ahead of time; long ones entry by entry
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "d", "per_row"), [(60, 40, 5), (12, 60_000, 6_000)])
@@ -160,7 +154,9 @@ def rows(n, d, per_row, kind, seed=0):
 @pytest.mark.parametrize("k", [1, 2, 3, 5, 8, 10, 17])
 def test_kernels_over_lanes_are_plain_sums(n, d, per_row, kind, k):
     rng = np.random.default_rng(k)
-    *matrix, X = rows(n, d, per_row, kind)
+    X, _ = random_rows(n, d, per_row / d, dtype=np.float64 if kind == "ones" else kind, ones=kind == "ones")
+    matrix = X.indptr.astype(np.int64), X.indices.astype(np.int32), None if kind == "ones" else X.data
+    X = X.toarray().astype(np.float64)
     bias = 0.75
     w = on_lines((d + 1, width_of(k)))
     w[:, :k] = rng.standard_normal((d + 1, k))

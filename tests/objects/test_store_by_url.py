@@ -275,9 +275,7 @@ def ended_well(run: subprocess.Popen) -> None:
 
 @pytest.mark.slow
 @pytest.mark.process
-def test_a_run_that_is_killed_goes_on_to_the_bits_of_the_file(server, tmp_path):
-    store = make_store(tmp_path, *random_rows(n=1500, d=200, density=0.1, seed=41), chunk_nonzeros=512)
-    server.objects.put("b/rows.h5", store.read_bytes())
+def test_a_run_that_is_killed_goes_on_to_the_bits_of_the_file(server, url, store, tmp_path):
     server.latency = 0.02
     options = ["--memory", "1MB", "--working-set", "none", "--tol", "1e-6", "--max-outer", "60", "--quiet"]
     ours, theirs = tmp_path / "ours.h5", "s3://b/theirs.h5"
@@ -286,7 +284,7 @@ def test_a_run_that_is_killed_goes_on_to_the_bits_of_the_file(server, tmp_path):
     kills = 0
     for _ in range(3):
         before = server.objects.versions.get("b/c.h5", 0)
-        run = started("s3://b/rows.h5", theirs, *options, *again)
+        run = started(url, theirs, *options, *again)
         deadline = time.monotonic() + 60
         while server.objects.versions.get("b/c.h5", 0) == before and run.poll() is None:
             assert time.monotonic() < deadline
@@ -296,15 +294,13 @@ def test_a_run_that_is_killed_goes_on_to_the_bits_of_the_file(server, tmp_path):
             kills += 1
         run.communicate()
     assert kills
-    ended_well(started("s3://b/rows.h5", theirs, *options, *again))
+    ended_well(started(url, theirs, *options, *again))
     assert np.array_equal(weights(server.objects.data["b/theirs.h5"], tmp_path), weights(ours.read_bytes(), tmp_path))
 
 
 @pytest.mark.slow
-def test_workers_read_for_themselves(server, tmp_path):
-    store = make_store(tmp_path, *random_rows(n=1500, d=200, density=0.1, seed=41), chunk_nonzeros=512)
-    server.objects.put("b/rows.h5", store.read_bytes())
+def test_workers_read_for_themselves(url, store):
     settings = {"tol": 1e-3, "memory": 10**8, "cluster": 3}
-    run, wanted = (train(source, **settings) for source in ("s3://b/rows.h5", store))
+    run, wanted = (train(source, **settings) for source in (url, store))
     assert run.same(wanted)
     assert sum(event["requests"] for event in run.outer()) > 0

@@ -63,30 +63,26 @@ def test_rows_are_added(tmp_path, keep_order, chunk, ones):
     first, second = text_of(90, 1, ones=ones[0]), text_of(40, 2, d=60, ones=ones[1])
     third = text_of(30, 3, d=80, ones=all(ones))
     rows = in_source_order(split_of(tmp_path, first + second + third, "all"))
-    store = split_of(tmp_path, first, keep_order=keep_order, chunk_nonzeros=chunk, seed=4)
-    ids_before = read_with_h5py(store)[1]
-    meta = as_json(extend([write(tmp_path / "b.svm", second)], store)[0])
-    assert by_number(store) == dict(enumerate(rows[:130]))
-    assert (meta["n_samples"], meta["source_rows"], meta["settings"]["seed"]) == (130, 130, 4)
-    assert meta["values"] == ("ones" if all(ones) else "float32")
-    # what was there keeps its place and its numbers
-    now, ids_now = read_with_h5py(store)
-    assert ids_now[: len(ids_before)].tolist() == ids_before.tolist()
-    assert sorted(row.source for row in now[90:]) == list(range(90, 130))
-    order = [row.source for row in now]
-    if keep_order:
-        assert order == list(range(130))
-    meta = as_json(extend([write(tmp_path / "c.svm", third)], store)[0])
-    assert by_number(store) == dict(enumerate(rows))
-    assert [row.source for row in read_with_h5py(store)[0]][:130] == order
-    assert (meta["n_samples"], meta["source_rows"]) == (160, 160)
+    store, n = split_of(tmp_path, first, keep_order=keep_order, chunk_nonzeros=chunk, seed=4), 90
+    for name, more in (("b", second), ("c", third)):
+        before, ids_before = read_with_h5py(store)
+        meta = as_json(extend([write(tmp_path / f"{name}.svm", more)], store)[0])
+        n += len(more)
+        assert by_number(store) == dict(enumerate(rows[:n]))
+        assert (meta["n_samples"], meta["source_rows"], meta["settings"]["seed"]) == (n, n, 4)
+        assert meta["values"] == ("ones" if all(ones) else "float32")
+        # what was there keeps its place and its numbers
+        now, ids_now = read_with_h5py(store)
+        assert ids_now[: len(ids_before)].tolist() == ids_before.tolist()
+        order = [row.source for row in now]
+        assert order[: len(before)] == [row.source for row in before] and sorted(order) == list(range(n))
+        assert not keep_order or order == list(range(n))
     assert [step["n_samples"] for step in meta["history"]] == [90, 130]
     assert [source["first_row"] for source in meta["sources"]] == [0, 90, 130]
     with open_store(store) as opened_store:
         opened_store.verify()
         where = opened_store.origins(len(opened_store.chunks) - 1, np.array([-1]))
-    last = read_with_h5py(store)[0][-1].source
-    assert where == [f"{tmp_path / 'c.svm'}, row {last - 130 + 1}"]
+    assert where == [f"{tmp_path / 'c.svm'}, row {order[-1] - 130 + 1}"]
     values, counts = np.unique([row[0] for row in rows], return_counts=True)
     assert meta["labels"] == list(zip(values, counts, strict=True))
     assert meta["n_nonzeros"] == sum(len(row[1]) for row in rows)

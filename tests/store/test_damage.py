@@ -29,14 +29,6 @@ from blocksvm.store.descriptions import SCHEMAS, parse
 from blocksvm.store.hdf5_files import damage_named, write_text_attribute
 from blocksvm.store.reader import Store, check_ids, open_store
 
-
-def forged(path, old: np.ndarray, new: np.ndarray) -> None:
-    """Replace bytes that a file has once."""
-    data = path.read_bytes()
-    assert data.count(old.tobytes()) == 1
-    path.write_bytes(data.replace(old.tobytes(), new.tobytes()))
-
-
 I4 = np.int32
 ENDS = np.array([0, 3, 8, 12, 17], I4)  # of these words
 WORDS = ["red", "green", "blue", "white"]
@@ -71,7 +63,9 @@ def test_forged_addresses_in_arrow_files_are_refused(kind, old, new, tmp_path, s
         file.write_table(table)
     arguments = (path, tmp_path / "s.h5", "--label", "label", "--overwrite")
     succeeds("split", *arguments)
-    forged(path, old, new)
+    data = path.read_bytes()
+    assert data.count(old.tobytes()) == 1
+    path.write_bytes(data.replace(old.tobytes(), new.tobytes()))
     assert f"{path}: cannot be read (" in refusal("split", *arguments)
 
 

@@ -4,7 +4,6 @@ import numpy as np
 
 from blocksvm.kernels.rows import HOT, Entries, packed_entries
 from blocksvm.sources.block import Block
-from blocksvm.sources.block_kernels import place_rows
 from blocksvm.store.writer import PackedRows, packed
 
 N_FEATURES = 200_000
@@ -43,10 +42,3 @@ def blocks_of(lengths, indices, values) -> tuple[Block, Block, PackedRows]:
     dtype = None if values is None else values.dtype.type
     words = Block(packed_entries(indptr, rows.words, dtype), *known, None, stored_lengths)
     return plain, words, rows
-
-
-def placed(rows: PackedRows, value_bytes: int, n_nonzeros: int) -> tuple[int, np.ndarray, np.ndarray]:
-    """What ``place_rows`` finds: (code, indptr, lengths)."""
-    indptr, lengths = np.full(len(rows.lengths) + 1, -1), np.full(len(rows.lengths), -1, np.int32)
-    longs = rows.words.view(np.uint32)
-    return place_rows(longs, np.uint64(value_bytes), np.int64(n_nonzeros), indptr, lengths), indptr, lengths
