@@ -131,7 +131,8 @@ def test_rows_with_labels_that_the_model_does_not_know(tmp_path, succeeds):
      "--l1: dual-cd does not accept it"),
     ("train", "--learner pa11", "; did you mean pa1?"), ("train", "--solver dual-dc", "; did you mean dual-cd?"),
     ("train", "--loss hing", "; did you mean hinge?"), ("train", "--partition drawn", "; did you mean redrawn?"),
-    ("train", "--lerner pa1", "; did you mean --learner?"), ("train", "--solver zzz", "--solver zzz: no such solver"),
+    ("train", "--lerner pa1", "; did you mean --learner?"),
+    ("train", "--solver zzz", "--solver zzz: no such solver; choose one of "),
     ("train", "--loss perceptron", "for dual-cd choose one of hinge, squared-hinge, logistic\n"),  # of the same targets
     ("train", "-C 0", "-C 0: must be a finite number above 0"), ("train", "-C 1 --lambda 1", "say the same thing"),
     ("train", "--loss log", "--loss log: no such loss; choose one of hinge, squared-hinge ... did you mean logistic?"),

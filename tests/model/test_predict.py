@@ -171,9 +171,9 @@ def test_bad_input_is_one_sentence(trained, tmp_path, refusal):
     (trained / "bad.svm").write_text("3 1:1\n3 nonsense\n")
     (trained / "empty.svm").write_text("")
     for model, given, words in (
-        ("model.h5", "missing.svm", "missing.svm: no such file"), ("train.h5", "test.svm", "is a store"),
+        ("model.h5", "missing.svm", "missing.svm: no such file"), ("model.h5", "empty.svm", "empty.svm: no rows"),
         ("test.svm", "test.svm", "is not a blocksvm model"), ("model.h5", "model.h5", "is a model, and rows are"),
-        ("model.h5", "bad.svm", "bad.svm:2: 'nonsense' is not id:value"), ("model.h5", "empty.svm", "svm: no rows"),
+        ("model.h5", "bad.svm", "bad.svm:2: 'nonsense' is not id:value"), ("train.h5", "test.svm", "is a store"),
     ):  # fmt: skip
         assert words in refusal("predict", trained / model, trained / given, tmp_path / "out.txt")
         assert list(tmp_path.iterdir()) == []
