@@ -438,6 +438,10 @@ def test_columns_numbered_by_frequency_are_the_same_problem(made, labels, monkey
     assert (own.coef_[:, 3] == 0.0).all() and own.n_features_in_ == 12
     again = own.fit(wide, labels)
     np.testing.assert_allclose(again.coef_, plain.coef_, atol=1e-4)
+    # other columns in the same order are other rows
+    rows = [scipy.sparse.csr_matrix(np.eye(6)[[c, 1, 1, c, 1]]) for c in (5, 4)]
+    one, other = (Matrix(own, numbered_by_frequency=True) for own in rows)
+    assert one.feature_ids(0, 2).tolist() == [1, 5] and one.fingerprint != other.fingerprint
 
 
 @pytest.mark.parametrize("small", [False, True])

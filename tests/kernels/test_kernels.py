@@ -10,6 +10,7 @@ from support.training_cases import looped, make_pass, opened, random_rows
 
 from blocksvm.api.fit import fit
 from blocksvm.conversion.feature_ids import IdIndex, IdTable
+from blocksvm.kernels.columns import sum_of_squares
 from blocksvm.kernels.rows import packed_entries
 from blocksvm.kernels.shuffle import renumber_rows, windowed_order
 from blocksvm.losses import get_loss
@@ -138,6 +139,12 @@ def test_pegasos_norm_is_summed_anew():
     )  # fmt: skip
     assert_close(scalars[1], v @ v)
     assert scalars[STEPS] == 1
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 5, 8, 13])
+def test_sum_of_squares_of_any_length(length):
+    x = np.random.default_rng(length).standard_normal(length)
+    assert_close(sum_of_squares(x), float(x @ x))
 
 
 def drawn_order(key, sizes, window=0):
