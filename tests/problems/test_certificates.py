@@ -16,7 +16,6 @@ from support.training_cases import logged, make_store, random_rows, train
 from blocksvm import Matrix, fit, load_model, open_store
 from blocksvm.losses import LOSSES, get_loss
 
-liblinear = pytest.importorskip("liblinear.liblinearutil")
 CERTIFIED = [name for name in LOSSES if get_loss(name).has("conjugate")]
 REAL = ("epsilon-insensitive", "squared-epsilon-insensitive")
 CHUNKS = np.arange(0, 120, 8)
@@ -68,6 +67,7 @@ def test_the_certificate_is_that_of_the_formulas(tmp_path, monkeypatch, loss, C,
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
 def test_beside_liblinear_and_scikit_learn(rows, C):
+    liblinear = pytest.importorskip("liblinear.liblinearutil")
     X, y = rows
     run = train(Matrix(X, y), loss="logistic", C=C, schedule="10", tol=1e-7, max_outer=5000)
     certificate = run.result.certificate
