@@ -1,7 +1,8 @@
 """What Python users call: stores, trainings, streams and predictions of files; and the settings that these take as
 keywords, as editors complete them.  A test compares them with the declarations.
 
-A function refuses a setting that it has no use for; ``describe_solver`` says what each solver takes."""
+A function refuses a setting that it has no use for; ``describe_solver`` says what each solver takes.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

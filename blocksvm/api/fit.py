@@ -45,7 +45,8 @@ class Fitted:
 
     status 'converged', 'rounding', 'max-outer', 'max-passes', 'max-seconds', 'stopped' (by on_event) or 'interrupted';
     certificate of exactly this model (None where interrupted); alpha (n_samples,) float64 in the source's order, or
-    None for a method without dual variables."""
+    None for a method without dual variables.
+    """
 
     model: Model = field(repr=False)
     status: str

@@ -392,7 +392,8 @@ def encode_labels(y, n: int) -> tuple[np.ndarray, tuple | None]:
 
     y: real numbers, booleans or strings, nan or None where a row has none; or sets (also as tuples, lists or
     frozensets) of numbers or of strings, None where a row has not even an empty one; or an array (n, k) of 0 and 1,
-    whose columns are the labels 0 .. k - 1.  Raises InputError for anything else."""
+    whose columns are the labels 0 .. k - 1.  Raises InputError for anything else.
+    """
     if hasattr(y, "to_numpy") and np.asarray(y).dtype == object:  # pandas.NA is missing
         y = y.to_numpy(dtype=object, na_value=None)
     if not isinstance(y, np.ndarray) or y.dtype == object:

@@ -1,6 +1,7 @@
 """From other formats to a store: reading text, naming features, the external shuffle, renumbering.
 
-Here are the settings of a split that are no part of the recipe; nothing heavy is imported."""
+Here are the settings of a split that are no part of the recipe; nothing heavy is imported.
+"""
 
 from dataclasses import replace
 

@@ -1,7 +1,8 @@
 """Rows on their way to one store: features and labels numbered, rows ordered and written after those it has.
 
 The external shuffle: rows go to buckets by the upper bits of their keys, in memory first, then on disk.  The final
-order is by (key, row number); buckets only cut that into pieces that fit in memory, so their number changes nothing."""
+order is by (key, row number); buckets only cut that into pieces that fit in memory, so their number changes nothing.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ apart best, by the chi-squared statistic of their presence:
     chi2_j = sum_c (O_cj - E_cj)^2 / E_cj,    E_cj = N_c N_j / N
 
 O_cj: rows of class c that have feature j; N_c, N_j, N: rows of the class, with the feature, in all (Manning, Raghavan,
-Schuetze, Introduction to Information Retrieval, 2008, 13.5.2).  Of sets of labels each label is a class."""
+Schuetze, Introduction to Information Retrieval, 2008, 13.5.2).  Of sets of labels each label is a class.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path

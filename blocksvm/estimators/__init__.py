@@ -4,7 +4,8 @@ memory.
     from blocksvm.estimators import LinearSVC
     LinearSVC(C=0.1).fit(X, y).dual_gap_
 
-Needs scikit-learn (``pip install scikit-learn``)."""
+Needs scikit-learn (``pip install scikit-learn``).
+"""
 
 import lazy_loader
 

@@ -203,7 +203,8 @@ class LogisticClassifier(LinearClassifier):
 
     The intercept is regularised with the weights, as in LIBLINEAR.  scikit-learn's LogisticRegression does not
     regularise it, nor does ``intercept_scaling='free'`` of two classes, and learns several classes together.  Fitted as
-    LinearSVC."""
+    LinearSVC.
+    """
 
     losses = ("logistic",)
 
@@ -252,7 +253,8 @@ class PegasosClassifier(Classifier, Minimiser):
 class KernelSVC(Classifier, Minimiser):
     """The support vector machine with a kernel, of two classes, to a certified optimum; the matrix is never whole.
 
-    Fitted: support_vectors_ (m, d) CSR, dual_coef_ (1, m), intercept_, classes_, n_iter_, objective_, dual_gap_."""
+    Fitted: support_vectors_ (m, d) CSR, dual_coef_ (1, m), intercept_, classes_, n_iter_, objective_, dual_gap_.
+    """
 
     method = KERNEL
     solver_settings = KERNEL.settings

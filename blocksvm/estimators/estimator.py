@@ -1,7 +1,8 @@
 """The base class of estimators: rows of every kind to a source, a run to fitted attributes, decision values in pieces.
 
 scikit-learn's conventions hold: parameters are stored unchanged and checked in ``fit``; fitted attributes end in an
-underscore.  An iterable or a store contains its labels and weights: ``y`` and ``sample_weight`` are left out."""
+underscore.  An iterable or a store contains its labels and weights: ``y`` and ``sample_weight`` are left out.
+"""
 
 import inspect
 import math

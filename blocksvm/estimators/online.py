@@ -1,7 +1,8 @@
 """Estimators of the online learners, which are named as everywhere else: ``learner="arow"``.
 
 ``fit`` runs the learner over the rows, in orders drawn by the seed; ``partial_fit`` learns from a batch in its order
-and continues from the state, by the same kernels."""
+and continues from the state, by the same kernels.
+"""
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -129,7 +130,8 @@ class Online(Estimator):
 class OnlineClassifier(Classifier, Online):
     """Any online learner of classes: ``OnlineClassifier("arow", r=2.0)``.
 
-    Fitted: coef_ (1, d) or (k, d), intercept_, classes_, n_iter_ (epochs), t_ (rows seen)."""
+    Fitted: coef_ (1, d) or (k, d), intercept_, classes_, n_iter_ (epochs), t_ (rows seen).
+    """
 
     def __init__(
         self, learner="auto", *, C=None, step=None, loss=None, epsilon=None, delta=None, decay=None, radius=None,
@@ -149,7 +151,8 @@ class OnlineRegressor(Regressor, Online):
     The loss is by default squared, with which fixed steps diverge on rows that are not scaled:
     ``OnlineRegressor("ogd", loss="epsilon_insensitive", step=0.1)``.
 
-    Fitted: coef_ (d,), intercept_, n_iter_ (epochs), t_ (rows seen)."""
+    Fitted: coef_ (d,), intercept_, n_iter_ (epochs), t_ (rows seen).
+    """
 
     targets = NUMBERS
 

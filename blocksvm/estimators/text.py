@@ -1,6 +1,7 @@
 """A classifier of texts: n-grams, then a certified linear model, within a memory that is one number.
 
-Texts become a store in a folder for temporary files, which is there as long as the estimator is; so does a model."""
+Texts become a store in a folder for temporary files, which is there as long as the estimator is; so does a model.
+"""
 
 import warnings
 from pathlib import Path

@@ -2,7 +2,8 @@
 
 Its feature ``index`` is our feature id, and begins at 1.  Two classes have one vector of weights, that of the label
 named first; more classes have one vector for each label in their order, side by side.  With bias B >= 0 the last line
-is the weight of a constant feature of value B."""
+is the weight of a constant feature of value B.
+"""
 
 import math
 from collections.abc import Iterator

@@ -2,7 +2,8 @@
 
 The input X is float32, (rows, columns), a column for each feature id; the weights are float32, too, as ONNX has them.
 Outputs are the label and the decision value of each class, as scikit-learn's converter names and arranges them, or of
-real targets the value."""
+real targets the value.
+"""
 
 from typing import IO
 

@@ -2,7 +2,8 @@
 
 A column of its matrices is a feature id, as in ``Model.decision_function``; where features have names, steps before the
 estimator make the columns from texts, or from dicts by name.  They are classes of scikit-learn and functions of the
-standard library, numpy and scipy alone, so that a file of them loads without this package."""
+standard library, numpy and scipy alone, so that a file of them loads without this package.
+"""
 
 import math
 from dataclasses import replace
@@ -101,7 +102,8 @@ def from_estimator(estimator) -> Model:
     """A model with the decision values and predictions of a fitted linear estimator (one with coef_, intercept_ and, of
     classes, classes_): the features are the columns whose weight is not 0, named by their numbers.
 
-    InputError where it is not fitted, or has no such attributes."""
+    InputError where it is not fitted, or has no such attributes.
+    """
     name = type(estimator).__name__
     try:
         coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
@@ -222,7 +224,8 @@ def _scaled(known, everything) -> list[tuple[str, Any]]:
     """The steps to known columns divided by the norm of all, and a last one, of weight 0: the norm stands in it, and as
     no column has a larger value, all are divided by their row's largest.
 
-    The norm differs where two features of a row share one of 2^31 hashes: in one of 4,000 rows of 1,000 features."""
+    The norm differs where two features of a row share one of 2^31 hashes: in one of 4,000 rows of 1,000 features.
+    """
     from scipy.sparse.linalg import norm
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import FunctionTransformer, Normalizer

@@ -112,7 +112,8 @@ def open_input(path: str | Location) -> io.BufferedReader:
 class Pipe(io.RawIOBase):
     """The bytes of a descriptor.  stop() is polled while none arrive; where it returns True, reading ends.
 
-    A read that cannot be interrupted would keep its thread, and the program's end, waiting for the other side."""
+    A read that cannot be interrupted would keep its thread, and the program's end, waiting for the other side.
+    """
 
     def __init__(self, descriptor: int, stop: Callable[[], bool], owned: bool):
         self.descriptor, self.stop, self.owned = descriptor, stop, owned
@@ -149,7 +150,8 @@ class CompressedStreams(io.RawIOBase):
 
     Python's own readers take a damaged second stream for padding after the first, and drop it; and zstandard's takes
     a stream that is cut for the end.  Here whatever is no stream is an error of the decoder, and EOFError says that
-    the last stream is cut.  make(): a decoder as bz2 and lzma have them."""
+    the last stream is cut.  make(): a decoder as bz2 and lzma have them.
+    """
 
     def __init__(self, stored: io.BufferedReader, make: Callable):
         self.stored, self.make = stored, make
@@ -237,7 +239,8 @@ def open_stored(name: str, stop: Callable[[], bool]) -> tuple[io.BufferedReader,
 def decompressed(name: str, stored: io.BufferedReader) -> io.BufferedIOBase:
     """The text that the stored bytes hold; the first of them name the compression.
 
-    InputError for an HDF5 file or an archive, which is no text."""
+    InputError for an HDF5 file or an archive, which is no text.
+    """
     magic = stored.peek(8)[:8]
     if magic.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=stored)

@@ -3,7 +3,8 @@ so that after any fault there is the old file or the new one.  An object is made
 takes its name when all of it has been uploaded.
 
 A temporary file has one name for each output, and a lock that ends with its process: the next run over the same output
-takes what a killed one has left."""
+takes what a killed one has left.
+"""
 
 import errno
 import fcntl
@@ -58,7 +59,8 @@ def check_outputs(
 def check_output(path: Location, overwrite: bool, kind: str | None = None) -> None:
     """Refuse an output that cannot be written, or that exists and may not be replaced, before any work is done.
 
-    kind: what will be written.  Text may also go into a pipe, a terminal or a device such as /dev/null."""
+    kind: what will be written.  Text may also go into a pipe, a terminal or a device such as /dev/null.
+    """
     if len(os.fsencode(path.name)) > LONGEST_NAME:
         raise InputError(f"{path}: the name is too long; choose one of at most {LONGEST_NAME} bytes")
     mode = _mode(path)
@@ -142,7 +144,8 @@ class NewFile(io.RawIOBase):
     loses the error when it closes the file.  The first error, which names the output, is stored, later ones are
     dropped; ``check``, ``finish`` raise.
 
-    path: the output; overwrite: whether it may exist when the file takes its name; temp: where an object is made."""
+    path: the output; overwrite: whether it may exist when the file takes its name; temp: where an object is made.
+    """
 
     def __init__(self, path: Location, overwrite: bool, temp: Path | None = None):
         self.path, self.overwrite = path, overwrite
@@ -302,7 +305,8 @@ def written_whole(path: Location, overwrite: bool = True) -> Iterator[IO[bytes]]
     """A binary file to write to, which takes the name ``path`` when the body ends well and vanishes when it does not.
 
     Without ``overwrite`` the name is taken only where there is no such file: of two runs at once, the later one raises
-    InputError.  A symbolic link stays, and the file that it leads to is replaced; a device or pipe is written into."""
+    InputError.  A symbolic link stays, and the file that it leads to is replaced; a device or pipe is written into.
+    """
     if _is_special(path):
         with named_errors(path), open(path, "wb") as file:
             yield file
@@ -340,7 +344,8 @@ class JsonLines:
 
     overwrite: whether there may be one already; InputError where another run was faster.  Where it cannot be written
     any more (a full disk), warn(sentence) is called once, the file keeps its whole lines, and what comes later is left
-    out: a training does not lose its model for want of a log."""
+    out: a training does not lose its model for want of a log.
+    """
 
     def __init__(self, path: Location, warn: Callable[[str], None], overwrite: bool, going_on: bool = False):
         self.path, self.warn, self.new = path, warn, not (overwrite or going_on)

@@ -2,7 +2,8 @@
 
 A URL of the web goes by the web's rules: percent-encoding, a query, a fragment.  In every other scheme all that follows
 the bucket is the object's key, character by character.  What is a secret in a URL (a signature, a password) stays in
-this process; neither shown nor written down."""
+this process; neither shown nor written down.
+"""
 
 import os
 import re
@@ -73,7 +74,8 @@ def arguments_without_secrets(arguments: list[str]) -> list[str]:
 class ObjectUrl:
     """The location of an object, with the methods of a ``pathlib.Path`` that files are asked for, too.
 
-    url: without secrets.  Outside a run, each is an object of its own."""
+    url: without secrets.  Outside a run, each is an object of its own.
+    """
 
     url: str
     own: "RemoteObject | None" = field(default=None, init=False, repr=False, compare=False)

@@ -51,7 +51,8 @@ class RemoteObject:
     """An object by its URL (without secrets); at most so many requests at once.
 
     What fails is one of four: InputError for what is denied, for an object that has changed and for all else, and
-    FileNotFoundError where there is none."""
+    FileNotFoundError where there is none.
+    """
 
     def __init__(self, url: str, at_once: int = CONNECTIONS):
         self.url = url

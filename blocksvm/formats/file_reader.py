@@ -2,7 +2,8 @@
 
 A format of files, known by their first bytes, is a ``FileFormat`` that also has ``pieces(name, options, n_bytes,
 limit)``: (payload, fraction of the file) of runs of rows of about so many bytes, none longer than ``limit``
-(``require_fit``); its reader turns payloads into rows."""
+(``require_fit``); its reader turns payloads into rows.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """JSON lines, an object a line: the n-grams of the texts under some keys, and the labels under another, by pyarrow.
 
 A key within other objects is 'meta.title'.  Labels are numbers, true and false, strings, or lists of numbers or of
-strings, as those of the first lines are; null, or no such key, is no label.  What other keys have is passed over."""
+strings, as those of the first lines are; null, or no such key, is no label.  What other keys have is passed over.
+"""
 
 from bisect import bisect_left
 from collections.abc import Mapping

@@ -3,7 +3,8 @@ matrices of every format become rows.
 
 A feature's id is its column, from 0.  Labels, numbers or strings, are a column of a dense matrix (``label``, from 1),
 an array of that name in the .npz, or lie in a file of their own (``labels_from``).  Neither is read whole: a .npz,
-whose matrix lies by rows, is decompressed as far as its rows are read; a .npy is mapped."""
+whose matrix lies by rows, is decompressed as far as its rows are read; a .npy is mapped.
+"""
 
 import zipfile
 from collections.abc import Callable, Iterator, Mapping

@@ -3,7 +3,8 @@
 As scikit-learn's CountVectorizer and HashingVectorizer cut them (a word is two or more word characters of Unicode; of
 characters runs of blanks count as one, and ``char_wb`` stays within words, a space at each end), with two differences:
 letters are lower-cased one by one, so that a sigma at the end of a word is one as elsewhere, and U+0130 becomes an i;
-and where accents are stripped, one letter stays one (U+FB01, of two, as it is)."""
+and where accents are stripped, one letter stays one (U+FB01, of two, as it is).
+"""
 
 import unicodedata
 from collections.abc import Mapping

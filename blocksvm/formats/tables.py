@@ -8,7 +8,8 @@ rows are read alike, in whatever form.  What is unclear is a sentence that names
 Numbers and booleans are values of a feature of the column's name; words, and the whole numbers that ``categorical``
 names, are features 'column=value' of value 1; a list of words is several of them; a list of numbers is features
 'column[0]', 'column[1]', ...; a map features 'column=key' with the map's values.  Nulls, nan, empty words and zeros are
-no entries.  Columns of texts are n-grams.  Ids are the same in every form."""
+no entries.  Columns of texts are n-grams.  Ids are the same in every form.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ class TableColumns:
 
     As kernels take them: numbers, words, lists: positions of the columns of these roles, label: that of the labels;
     order: as of ``columns_to_rows``; ids (k,) of the numbers' features; seeds: column -> the hash that its words' go on
-    from; prefixes: the bytes 'column=' of all, and spans: column -> where its own lie."""
+    from; prefixes: the bytes 'column=' of all, and spans: column -> where its own lie.
+    """
 
     names: list[str]
     roles: np.ndarray

@@ -2,7 +2,8 @@
 
 Each file has its own header: columns are known by their names, whatever their order.  A line break within quotes is a
 fault.  Criteo's rows (Kaggle 2014 and the terabyte set) are a label, 13 whole numbers and 26 categories between tabs,
-without a header; the numbers x are counts, some large, a few below 0, and become sign(x) log(1 + |x|)."""
+without a header; the numbers x are counts, some large, a few below 0, and become sign(x) log(1 + |x|).
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ Of n rows in which a feature occurs in df, its inverse document frequency is ln(
 ln(n / df) + 1 ('plain'), as in scikit-learn's TfidfTransformer.  Its scale is 1 / max |x| ('max-abs'), as in
 MaxAbsScaler, or 1 / sqrt(E[x^2] - E[x]^2) over all n rows, those without it among them ('deviation'), as in
 StandardScaler(with_mean=False); 1 where that would divide by 0.  All are counted once, over the rows that a model is
-trained on.  Values are not centred, as hardly any would remain 0."""
+trained on.  Values are not centred, as hardly any would remain 0.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -2,7 +2,8 @@
 
 Conventions of all kernels, which a ``Block`` keeps to: ``indptr`` int64, ``indices`` int32, ``values`` float32 or
 float64 or None (every value is 1), ``w``, ``alpha`` and sums float64, all C-contiguous.  Kernels do not check
-bounds: the caller has checked the arrays."""
+bounds: the caller has checked the arrays.
+"""
 
 from blocksvm.kernels.compile import by_type, inlined, inlined_views, inlined_with, kernel, specialised, with_parts
 

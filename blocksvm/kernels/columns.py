@@ -4,7 +4,8 @@ w (d + 1, width) float64 has the weights of problem c in column c, and a feature
 belong to no problem and are 0, begin on a cache line of their own; of one problem the width is 1.  So a nonzero of a
 row costs a cache line for each eight problems, where k runs would fetch k lines from k lines.  A *lane* is such a line,
 or all of a width of 4; lane g has the columns from 8 g on.  live (t,) int32: the columns that are worked on; None: the
-only one there is."""
+only one there is.
+"""
 
 import numpy as np
 

@@ -1,7 +1,8 @@
 """Kernel values between sparse rows, and the dual over some rows whose kernel matrix is in memory.
 
 Rows are held by their features ("columns"): feature j has entries first[j] .. first[j + 1] - 1 of (owner, value), so
-that the products of one row with all of them cost what they have in common."""
+that the products of one row with all of them cost what they have in common.
+"""
 
 import numpy as np
 

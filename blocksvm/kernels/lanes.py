@@ -3,7 +3,8 @@
 numba vectorises loops, but not sums that are kept in registers from one turn of a loop to the next.  So these are
 values of a type of their own, a vector of LLVM's: ``eight(w, i)`` are the numbers from ``w[i]`` on, ``plus(z, v, x)``
 is z + v * x, number by number, each product rounded before it is added, as plain code has it; ``put(w, i, z)`` writes
-them."""
+them.
+"""
 
 import numpy as np
 from llvmlite import ir

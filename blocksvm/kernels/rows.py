@@ -17,7 +17,8 @@ values in a row.  Row i is the words (uint64) from indptr[i] to indptr[i + 1]:
 
 Entries are in the order of their features: the hot ones come first.  Only the functions here know the layout.  Which
 arrays are None is known when a function is compiled where they are its arguments, not where they are fields of one:
-hence pairs such as ``length_of`` and ``length``."""
+hence pairs such as ``length_of`` and ``length``.
+"""
 
 from typing import NamedTuple
 

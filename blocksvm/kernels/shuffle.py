@@ -1,7 +1,8 @@
 """Keyed random orders and the moving of rows: all of it arithmetic on keys, so that a seed means one order.
 
 A row's position in a store is hash(seed, its number); an order of visits is a permutation keyed by
-(seed, outer iteration, visit, pass).  Nothing here depends on time, threads or memory."""
+(seed, outer iteration, visit, pass).  Nothing here depends on time, threads or memory.
+"""
 
 import numpy as np
 

@@ -1,6 +1,7 @@
 """Decision values of rows in pieces of bounded size; what they predict, how surely, and as lines of text.
 
-However many classes there are, no more than ``PIECE_VALUES`` decision values (or those of one row) are held at once."""
+However many classes there are, no more than ``PIECE_VALUES`` decision values (or those of one row) are held at once.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def decision_pieces(
     entries: of a Block, plain or packed; w (k, d + 1) float64: a vector for each class, or one alone (k = 1) for two
     classes, the constant feature's weight last; constant: the value of that feature; completion: what makes decision
     values of <w, x>, None where they are that; it is for plain rows; further: numbers that the caller makes of a row
-    besides.  The values are overwritten by the next piece.  Vectors that lie side by side are read together."""
+    besides.  The values are overwritten by the next piece.  Vectors that lie side by side are read together.
+    """
     n, k, step = len(entries.indptr) - 1, len(w), rows_of_piece(len(w) + further)
     memory = np.empty(k * min(n, step))
     columns = None if isinstance(w, WeightsByFeature) else together(w)
@@ -98,7 +100,8 @@ def margins_of(values: np.ndarray, apart: bool) -> np.ndarray:
     """(m,) by decision values (m,), or (m, k) of k classes: how sure a model is of a row's label.
 
     Two classes: |<w, x>| (Tong, Koller, JMLR 2, 2001; Schohn, Cohn, ICML 2000).  More: the difference of the two best
-    decision values.  Labels of which a row has any number (apart): the least |decision value| of any label."""
+    decision values.  Labels of which a row has any number (apart): the least |decision value| of any label.
+    """
     if values.ndim == 1:
         return np.abs(values)
     if apart:
@@ -128,7 +131,8 @@ class SmallestMargins:
 class LabelQueries:
     """Queries a label with probability b / (b + |margin|), b: ``query`` (Cesa-Bianchi, Gentile, Zaniboni, JMLR 2006).
 
-    One random number is drawn for each row without a label.  on_query gets 'file:line' of each row."""
+    One random number is drawn for each row without a label.  on_query gets 'file:line' of each row.
+    """
 
     def __init__(self, query: float, seed: int, on_query: Callable[[str], None]):
         self.query, self.on_query, self.draws = query, on_query, np.random.default_rng((seed, 1))

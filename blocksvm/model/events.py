@@ -1,6 +1,7 @@
 """The events of a training run, as ``on_event`` gets them and a trace, TRACE.jsonl, has them, a JSON object a line.
 
-One type has the keys of all events; docs/trace.md says what each key means and which events have it."""
+One type has the keys of all events; docs/trace.md says what each key means and which events have it.
+"""
 
 import json
 import platform

@@ -2,7 +2,8 @@
 
 Of each kind of labels a class: count(scores) adds consecutive rows (``scoring.Scores``); figures() are the measures by
 name, as far as they have a meaning, and sentences() lines of text on them, both empty where no row has a label.
-SHOWN_AS: how a sentence shows each of them."""
+SHOWN_AS: how a sentence shows each of them.
+"""
 
 from __future__ import annotations
 

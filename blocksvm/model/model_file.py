@@ -77,7 +77,8 @@ def save_model(path: Location, feature_ids: np.ndarray | Piecewise, weights: np.
 
     state: what a later run can start from (the dual variables, a learner's memory); support: the rows that a machine
     with a kernel stands on; names: where the features have some, the group of those of their store; factors: of the
-    features, where values are multiplied by them."""
+    features, where values are multiplied by them.
+    """
     with create_hdf5([path], "model", overwrite) as (file,):
         features = file.create_group("features")
         content = [write_array(features, "ids", feature_ids)]
@@ -284,7 +285,8 @@ class Model:
 
         ``Fitted.save`` also writes what a later run can go on from, and the features' names and factors.  Raises
         InputError where ``path`` exists (without ``overwrite``) or cannot be written, and where the model's file is no
-        longer the one that was loaded, or the factors of its features lie in no file."""
+        longer the one that was loaded, or the factors of its features lie in no file.
+        """
         target = location(path)
         check_output(target, overwrite, "model")
         if self.path and self.meta.status != IMPORTED:  # of an imported one all is in memory
@@ -333,7 +335,8 @@ def model_feature_ids(path: str | Location) -> np.ndarray:
 def load_model(path: str | Location, loss=None) -> Model:
     """Open a model made by ``blocksvm train``; InputError where it is not one or is damaged.
 
-    loss: for probabilities by a loss outside the package its name, whose code may then run, or the loss itself."""
+    loss: for probabilities by a loss outside the package its name, whose code may then run, or the loss itself.
+    """
     by_user(loss=None if loss is None else check_loss(loss))
     with opened(path, "model") as (file, meta):
         d = meta.n_features

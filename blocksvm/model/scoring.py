@@ -55,7 +55,8 @@ class Scores:
     values (m,) float64: their decision values, (m, k) of k > 2 classes, or None where only classes are wanted;
     classes (m,): the position of each row's label among the model's, a decision value of 0 is the first one's;
     labels (m,): the rows' own labels, float64 with nan or objects with None where there are none; contributions: the
-    largest ones to the decision value of that class, where they are wanted; kept: as of ``RowBatch``."""
+    largest ones to the decision value of that class, where they are wanted; kept: as of ``RowBatch``.
+    """
 
     values: np.ndarray | None
     classes: np.ndarray
@@ -156,7 +157,8 @@ class TextScorer(Scorer):
 
     format: the text's format, None: the recipe's own, 'auto': what its first bytes look like; options: settings of the
     format that are others for this text (of ``choices.PREDICTED``); n_jobs: threads that parse; keep: columns that are
-    wanted beside the scores; skip_bad: go on after malformed lines, of which notes tell."""
+    wanted beside the scores; skip_bad: go on after malformed lines, of which notes tell.
+    """
 
     def __init__(self, model: str | Path, inputs: list[str] | TableInputs, memory: int, format: str | None = None,
                  options: Mapping = {}, n_jobs: int = 1, explain: int | None = None, keep: str | None = None,
@@ -248,7 +250,8 @@ class StoreScorer(Scorer):
 
     Rows lie shuffled in a store; where what is wanted of all rows does not fit in memory, it is read once for each
     range of source numbers that does.  with_values: whether decision values are wanted beside classes; n_jobs: threads
-    that decode chunks and score their rows."""
+    that decode chunks and score their rows.
+    """
 
     def __init__(self, model: str | Path, path: str | Location, memory: int, with_values: bool = True,
                  n_jobs: int = 1, explain: int | None = None):  # fmt: skip

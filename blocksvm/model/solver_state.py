@@ -3,7 +3,8 @@
 /state/NAMESPACE/ARRAY     NAMESPACE is a solver's name, or "learner:" and an online learner's
 
 And what a run begins with: the end of another run, the whole state of a learner that goes on, a prior model's weights.
-Features are matched by id.  Those that only such a model knows are numbered after the source's."""
+Features are matched by id.  Those that only such a model knows are numbered after the source's.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -110,7 +111,8 @@ def load_saved_run(path: Location, source: Source, axes: Mapping[str, str], labe
     may have been added (incremental training: Tsai, Lin, Lin, KDD 2014).
 
     axes: array -> 'row', 'feature' or 'scalar', of the solver that begins; labels: those that it learns.  InputError
-    where the run was on other rows than the source ever had, or with other labels."""
+    where the run was on other rows than the source ever had, or with other labels.
+    """
     saved = open_state(path)
     name, before = str(path), saved.meta.fingerprint
     if before == source.fingerprint:
@@ -162,7 +164,8 @@ class InitialModels:
     """The models that one run begins with, or None: ``continue_from`` (a learner's whole state), ``prior`` (weights).
 
     extra_ids (m,) int64, rising: ids that the source does not have; outers: outer iterations that were done before;
-    n_apart: how many features there are, where they are others than the source's, and their ids 0, 1, ..."""
+    n_apart: how many features there are, where they are others than the source's, and their ids 0, 1, ...
+    """
 
     def __init__(self, source: Source, continue_from: Location | None = None, prior: Location | None = None):
         self.source, self.continue_from, self.prior = source, continue_from, prior

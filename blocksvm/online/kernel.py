@@ -297,7 +297,8 @@ class KernelOnlineSolver(RowSolver):
     """The ``Solver`` of a learner of features, with a kernel.
 
     State: for each row of the source, positions (0: no support vector, else 1 + its position by age) and coefficients.
-    The rows of the support vectors are in ``vectors``, not in the state."""
+    The rows of the support vectors are in ``vectors``, not in the state.
+    """
 
     bias = 1.0
     state_arrays = (

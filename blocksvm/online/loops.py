@@ -144,7 +144,8 @@ def loss_of_pair(of_class, right, wrong, costs, function):
     """(wrong, z, loss): the class to step away from, -1 for none; the margin that the learner gets; its loss.
 
     With costs wrong is the predicted class or, by the rule of the largest loss, that of the largest score_wrong -
-    score_right + sqrt(cost), which is the loss (ties: the smaller); none if it is the right class itself."""
+    score_right + sqrt(cost), which is the loss (ties: the smaller); none if it is the right class itself.
+    """
     if costs.costs.shape[0] > 0:
         wrong, largest = 0, -np.inf
         for c in range(of_class.shape[0]):

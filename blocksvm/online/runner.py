@@ -140,7 +140,8 @@ class Runner:
 
         matrix: (indptr, indices, values) as a Block has them; y (n,): -1 and +1, or the class, or the number, or
         the position of the row's set in ``sets``; d: features without the constant one; weights (n,): of the rows, or
-        None.  Raises InputError where the learner does not support weights of rows, and where its weights overflow."""
+        None.  Raises InputError where the learner does not support weights of rows, and where its weights overflow.
+        """
         if weights is not None:
             self.check_weights()
         loop = {None: self.loops.one, PROTOTYPE: self.loops.pair, REST: self.loops.each}[self.rule]

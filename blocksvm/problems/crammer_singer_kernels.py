@@ -63,7 +63,8 @@ def best_row(v, a, y, c, q, edges, new):
     """``new`` (k,): the a that maximises the dual over this row, a_k = C_k - max(0, D_k - theta) / q with D_k = v_k +
     q (C_k - a_k) and sum_k max(0, D_k - theta) = q C; edges (k,) is working space.  q = ||x||^2 > 0.
 
-    D and theta are taken from the largest D, which is then 0 and above theta whatever is rounded."""
+    D and theta are taken from the largest D, which is then 0 and above theta whatever is rounded.
+    """
     k = v.shape[0]
     largest = -np.inf
     for j in range(k):

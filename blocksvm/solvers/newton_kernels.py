@@ -100,7 +100,8 @@ def add_gram(entries, curvatures, d, bias, hot, panel, start, step, p, gram):
     """``gram`` (p * p,) gains sum_i curvatures[i] x_i x_i^T in every ``step``-th strip from ``start`` on; feature d is
     the constant one.
 
-    curvatures (n,): rows of 0 are passed over; hot: a multiple of 8, p or at most d; panel (hot * PANEL,): zeros."""
+    curvatures (n,): rows of 0 are passed over; hot: a multiple of 8, p or at most d; panel (hot * PANEL,): zeros.
+    """
     strips = hot // LINE
     filled = 0
     features, values = np.empty(0, np.int64), np.empty(0)
@@ -156,7 +157,8 @@ def factorise(gram, scale, raised, p, factor):
     1, to which ``raised`` is added (Cholesky; Golub, Van Loan, Matrix Computations, 4th ed., sec. 4.2.6); gram (p, p)
     on the diagonal and right of it.  Returns False where a pivot is not above 0.
 
-    Rows are worked off by panels: those of a panel one by one, then all below them tile by tile."""
+    Rows are worked off by panels: those of a panel one by one, then all below them tile by tile.
+    """
     for i in range(p):
         for j in range(i, p):
             factor[i * p + j] = scale[i] * gram[i, j] * scale[j]

@@ -2,7 +2,8 @@
 
 From text to certificate, every part of blocksvm takes or gives Blocks: the store and in-memory matrices are sources
 of them, solvers minimise over them, certificates and predictions sum over them.  A Block is canonical (one dtype an
-array, contiguous), so that each kernel is compiled once for each kind of value."""
+array, contiguous), so that each kernel is compiled once for each kind of value.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class Block(NamedTuple):
     y (n,) int16, +-1, or 0 .. k - 1 of more classes (0 of two and -1 of more where a row has none of the labels), or
     the position of its set of labels (-1: it has none), or float64 where the targets are real numbers (nan: the row has
     none); sq_norms (n,) float64, ||x_i||^2; rows (n,) int64, each row's position in its source; weights (n,) float64,
-    each row's importance, or None: all 1.  All are contiguous."""
+    each row's importance, or None: all 1.  All are contiguous.
+    """
 
     entries: Entries
     y: np.ndarray

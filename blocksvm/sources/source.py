@@ -77,7 +77,8 @@ class Source(ABC):
     labels' rows, or None where all are 1; total_weight: of all rows; n_unlabelled: rows without a label; fingerprint:
     equal only for equal rows in equal order; weighted: some row has another weight than 1; named: features have names;
     shuffled: the rows are in random order already; in_memory: a block of everything is no copy; packed: blocks have
-    packed rows; cost: of reading so far."""
+    packed rows; cost: of reading so far.
+    """
 
     name: str
     n_samples: int

@@ -2,7 +2,8 @@
 
 A chunk's bytes are one C-Blosc 1 buffer, which HDF5's registered Blosc filter (32001, hdf5plugin) reads too.
 numcodecs releases the GIL while it works, but only with Blosc's own threads switched off, which also write a buffer's
-blocks in the order in which they end.  So they are off during our calls, and only then: the switch is the process's."""
+blocks in the order in which they end.  So they are off during our calls, and only then: the switch is the process's.
+"""
 
 import struct
 import threading

@@ -1,7 +1,8 @@
 """Decoding of a block by one thread or several: chunks from the disk, verified, decoded, checked, to their place.
 
 Chunks are read at their offsets and decoded outside HDF5's lock and the GIL, so that one thread reads while another
-trains.  Everything is verified against its checksum and checked before a kernel may see it."""
+trains.  Everything is verified against its checksum and checked before a kernel may see it.
+"""
 
 from __future__ import annotations
 
@@ -205,7 +206,8 @@ class Decoder:
         """The words of a chunk, in ``out`` (None: in this decoder's own).
 
         A part is decoded whole: its padding is overwritten by the next one, or, where it would run over what this
-        thread owns, does not get into the block."""
+        thread owns, does not get into the block.
+        """
         size, parts = self.store.part_words, self.store.parts
         if not len(self.words):
             self.words, self.compressed = np.empty(parts.most_words, np.uint64), np.empty(parts.largest_part, np.uint8)

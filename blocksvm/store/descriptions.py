@@ -22,7 +22,8 @@ A description is validated whole when it is written and when it is read, so that
 with a default may be missing.  Whole and Size are whole numbers of 0 or more, a Count is one of 1 or more.
 
 A chunk is a run of rows that begins on a part boundary; the last part is padded with zeros.  A chunk has one part,
-unless it is a single row of more than S words."""
+unless it is a single row of more than S words.
+"""
 
 import json
 import math

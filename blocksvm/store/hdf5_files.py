@@ -130,7 +130,8 @@ def kind_of_member(group, name: str) -> type | None:
 def member(group, name: str, kind: type = h5py.Dataset):
     """A dataset (or group) of a file; ValueError unless it lies in this very file, under a plain name.
 
-    Links, virtual datasets and data in other files are not followed: another's file could lead anywhere."""
+    Links, virtual datasets and data in other files are not followed: another's file could lead anywhere.
+    """
     there = kind_of_member(group, name)
     if there is not kind:
         raise ValueError(f"{name} is missing" if there is None else f"{name} is not a {kind.__name__.lower()}")

@@ -78,7 +78,8 @@ IDS_AT_ONCE = 1 << 22  # that are compared with each other in memory
 class Store(Source):
     """A store opened for reading.  ``close`` it, or use it in a ``with`` statement.
 
-    path: of a file, or the URL of an object.  InputError for what is no store, of another version, or damaged."""
+    path: of a file, or the URL of an object.  InputError for what is no store, of another version, or damaged.
+    """
 
     numbered = False  # a row's number is its position in the store, not what its record says
 

@@ -41,7 +41,8 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
     ('smooth', 'plain') or scale ('max-abs', 'deviation'): values are multiplied by their feature's factor
     (formats/weighing.py), which lies beside the features, and features without one are left out; normalize: 'l2'
     divides each row by its Euclidean norm; dtype: what values are rounded to at the end, 'float32' or 'float64';
-    options: the format's own settings, by name, as JSON holds them."""
+    options: the format's own settings, by name, as JSON holds them.
+    """
 
     format: str = "svmlight"
     duplicates: str = "error"

@@ -2,7 +2,8 @@
 
 The requests of a block go out in the order in which its chunks are decoded, then those of blocks that are foreseen; an
 answer is decoded where it lies, and its bytes count until it is given back.  Neighbours are asked for together, as far
-as that costs little and is not too long; after the ``coalesce_ranges`` of zarr."""
+as that costs little and is not too long; after the ``coalesce_ranges`` of zarr.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class RemoteRun(Run):
     """Chunks that follow each other in the store as well, by the ranges of bytes that hold them.
 
     answers: of each range, once asked for; reserved: there is memory for them; room: set then, where they were asked
-    for before; held: nothing has been given back yet."""
+    for before; held: nothing has been given back yet.
+    """
 
     of: RemoteBytes
 
@@ -72,7 +74,8 @@ class RemoteBytes(ChunkBytes):
     """Of an object.
 
     spans_of: where the bytes of a chunk lie; budget: bytes that are under way or wait to be decoded, at most, if a run
-    has not more; longest: bytes of a run, if a chunk has not more."""
+    has not more; longest: bytes of a run, if a chunk has not more.
+    """
 
     def __init__(self, remote: RemoteObject, spans_of: Callable[[int], list[Span]],
                  budget: int = READ_AHEAD, longest: int = LONGEST):  # fmt: skip

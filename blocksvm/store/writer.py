@@ -33,7 +33,8 @@ class StoreWriter:
 
     ``append`` adds rows, ``copy`` whole chunks of another store of the same ``part_words``, ``finish`` writes the
     tables.  The file is the same for any pool.  Rows are not checked here; a reader refuses features that do not rise
-    or do not exist, and values, norms and weights that are not finite."""
+    or do not exist, and values, norms and weights that are not finite.
+    """
 
     def __init__(self, file: h5py.File, n_rows: int, chunk_nnz: int, value_dtype, pool: ThreadPoolExecutor, jobs: int,
                  weighted: bool = False, part_words: int | None = None, codec_name: str = codec.CODEC):  # fmt: skip
@@ -62,7 +63,8 @@ class StoreWriter:
 
         rows (n,): records of ROW, or of WEIGHTED_ROW where the rows have weights.  label: nan for none, or the position
         of a label that is no number among the labels of ``finish``; sq_norm: ||x||^2 of the values as they are stored;
-        source: the row's number in the source, from 0; weight: finite, 0 or more."""
+        source: the row's number in the source, from 0; weight: finite, 0 or more.
+        """
         words, lengths = packed.words, packed.lengths
         ends, stops = (np.cumsum(sizes, dtype=np.int64) for sizes in (packed.sizes, lengths))
         row = word = entry = 0

@@ -25,7 +25,8 @@ class StreamTargets:
 
     labels: the classes, None while they are not known, -1 and +1 or 0 and 1; real: labels are numbers; of_rows: labels
     are ignored; again: in a later pass over the same rows, none of which is counted again; sets: of the last rows,
-    where labels are sets."""
+    where labels are sets.
+    """
 
     sets: SetTable | None = None
 

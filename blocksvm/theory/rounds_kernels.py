@@ -25,7 +25,8 @@ def losses_of(z, y, width, loss, losses, slopes):
     """``losses[t], slopes[t]`` = the loss of score z[t] at label y[t], and its derivative that the learners follow.
 
     With a width above 0 those of max over a of -conjugate(a) - a direction z - width a^2 / 2, which has no kinks, lies
-    below the loss and nears it as width falls; the coordinate step is the maximiser."""
+    below the loss and nears it as width falls; the coordinate step is the maximiser.
+    """
     for t in range(z.shape[0]):
         if width > 0.0:
             a, along = step(loss, 0.0, z[t], width, y[t], 1.0), direction(loss, y[t])

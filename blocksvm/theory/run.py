@@ -380,7 +380,8 @@ def least_slack(run: Run, w: np.ndarray, losses: np.ndarray) -> np.ndarray | Non
             <= ||w_t - u||^2 - ||w_t+1 - u||^2 + 8 eta_t eta_t+1/2 G_t^2
 
     (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, Lemma A.2.1), r_t(w) = l1 sum h_j |w_j| with the heights of round t,
-    G_t = max(||z_t||, l1 ||h||); None for other learners."""
+    G_t = max(||z_t||, l1 ||h||); None for other learners.
+    """
     r = run.regulariser
     if not run.theory.splits or r is None:
         return None

@@ -3,7 +3,8 @@
 Rows are candidates where they lie between their bounds, violate one, or are near to it (NEAR in
 kernels/loss_functions.py); where not all of them fit, those with the largest share of the gap are members (after
 Dünner, Parnell, Jaggi, NIPS 2017; the shares add up to P(w) - D(a), losses/loss.py).  They are gathered while blocks
-pass by."""
+pass by.
+"""
 
 from __future__ import annotations
 

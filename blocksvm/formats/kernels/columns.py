@@ -2,7 +2,8 @@
 
 Blanks around what a cell has are no part of it.  A cell of text that is empty, or na, n/a, nan or null in any case, is
 missing; true and false in any case are 1 and 0.  The id of a column of numbers is the hash of its name, that of a word
-the hash of the word, going on from another one of the column's name (``name_hash``), each >> 1."""
+the hash of the word, going on from another one of the column's name (``name_hash``), each >> 1.
+"""
 
 from typing import NamedTuple
 
@@ -138,7 +139,8 @@ def cell_words(text, ends, marks, quote, seeds, prefixes, named, words, n_words,
     column's name, from which those of its words go on; prefixes (c, 2): where 'column=' lies among the names.  words:
     ``Words``, of which there are ``n_words``, whose names take ``filled`` bytes, with room for those to come; recent: 1
     + the word that each slot had last.  looks (c, 2): how many say that they are missing, and the row of the first.
-    Returns the new (n_words, filled)."""
+    Returns the new (n_words, filled).
+    """
     ids, firsts, lasts, names = words
     looks[:] = 0
     for j in range(codes.shape[0]):
@@ -184,7 +186,8 @@ def columns_to_rows(
     none) as -1 - j, of value 1; to row r come the words ``more_codes[more_ends[r]:more_ends[r + 1]]`` with their
     values.  Outputs, with room for each: indptr (n + 1,), ids, values, and entries (nnz,) int64, the words that they
     are, or (0,).  Returns (rows, code, entry) of the first fault, whose row's ids and words are there, and the largest
-    ||x||^2."""
+    ||x||^2.
+    """
     named = entries.shape[0] > 0
     n_rows = indptr.shape[0] - 1
     longest = 0

@@ -3,7 +3,8 @@
 A word is a run of two or more word characters.  The n-gram of words t_1 ... t_n has the hash H_n, where H_1 = h(t_1)
 and H_n = m(K H_{n-1} xor h(t_n)), with h of ``name_hash`` and m the finaliser of splitmix64; one of characters has the
 ``name_hash`` of its bytes.  A feature's id is its hash >> 1.  In a row ids stand in the order of their first
-occurrence."""
+occurrence.
+"""
 
 import numpy as np
 

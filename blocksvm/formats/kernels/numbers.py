@@ -1,7 +1,8 @@
 """Numbers in text, correctly rounded (Lemire, "Number parsing at a gigabyte per second", 2021, sec. 5-6).
 
 The table holds the upper 128 bits of 5^q for -342 <= q <= 308, as the paper's appendix computes them.  What the method
-cannot decide (more than 19 digits that matter, subnormal results) is reported, never guessed."""
+cannot decide (more than 19 digits that matter, subnormal results) is reported, never guessed.
+"""
 
 import numpy as np
 

@@ -6,7 +6,8 @@ Rows come out with ascending, unique ids and without zeros.
 
 The usual pair, "123:0.456" or the like, is read from separators that were found before, sixty-four bytes at a time:
 where each number ends is known, so that no number waits for the one before it (Langdale and Lemire, "Parsing gigabytes
-of JSON per second", 2019, take JSON apart in the same two steps).  All else is read byte by byte."""
+of JSON per second", 2019, take JSON apart in the same two steps).  All else is read byte by byte.
+"""
 
 import numpy as np
 
@@ -139,7 +140,8 @@ def parse_rows(text, end, labelled, closing, single, labels, words, indptr, ids,
     lines, and lie where these say.  closing: rows stay as they are where ids ascend and no value is 0; single: and are
     rounded to float32.  Outputs: labels (rows,) float64, indptr (rows + 1,) int64, ids int64, values float64, lines
     (rows,) int64 the line of each row (0-based).  Returns (rows, lines read, code, position of the fault, rows closed,
-    largest ||x||^2 of these): ``close_rows`` puts the rows that come after those in order."""
+    largest ||x||^2 of these): ``close_rows`` puts the rows that come after those in order.
+    """
     ends = np.empty(SEPARATORS, np.int64)
     # these come back from kernels, which would be compiled once for the constant 0 and once for numbers
     searched = n_ends = e = np.int64(0)  # text[:searched] was searched; ends[e:n_ends] are to come

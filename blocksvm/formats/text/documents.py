@@ -3,7 +3,8 @@
 
 Labels of documents are numbers, or words where one of the first lines' is one; those of fastText's lines are words, or
 sets of words where one of the first lines has several.  Of text to be predicted a line may be text alone.  Text that is
-not UTF-8 is a fault; a carriage return before the end of the line is no character."""
+not UTF-8 is a fault; a carriage return before the end of the line is no character.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Labels are numbers, or words (``svmlight-named``), or sets (``multilabel``, ``1,3 5:0.2``, LIBSVM's format).  A word is
 the first of its line, up to a blank; ? says that the row has no label.  A line that begins with a blank or with a pair
-has none either: of ``multilabel`` the empty set."""
+has none either: of ``multilabel`` the empty set.
+"""
 
 import re
 from collections.abc import Callable

@@ -11,7 +11,8 @@ are refused.
 A feature's id is h(h(0, namespace), name) >> 1, where h(seed, name) takes eight bytes of the name at a time, as a
 little-endian number x: seed = m(seed xor x), and at last m(seed xor y), with the up to seven bytes that are left in y
 and their number in its highest byte; m is the finaliser of splitmix64 (Steele, Lea and Flood 2014).  Of 10^8 features
-two have the same id with probability 5e-4."""
+two have the same id with probability 5e-4.
+"""
 
 import re
 from dataclasses import replace

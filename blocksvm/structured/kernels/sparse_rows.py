@@ -110,7 +110,8 @@ def best_multipliers(gram, margins, groups, C, tol, most, a):
     Pairs: what is left of a group's C counts as one more multiplier, whose gradient is 0, so that the multipliers of a
     group sum to C; the one of the largest gradient takes from the one of the least that has something to give
     (sequential minimal optimisation; Platt, 1998).  Stops where no multiplier can rise or fall by a gradient above
-    ``tol``, or after ``most`` steps; returns the largest such gradient."""
+    ``tol``, or after ``most`` steps; returns the largest such gradient.
+    """
     n = gram.shape[0]
     a[:] = 0.0
     gradient = margins.copy()
