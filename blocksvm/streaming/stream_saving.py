@@ -14,7 +14,7 @@ from blocksvm.files.paths import Location
 from blocksvm.formats.choices import OF_INPUTS
 from blocksvm.model.decision_values import prediction_lines
 from blocksvm.model.events import versions
-from blocksvm.model.model_file import FLOAT64, save_model
+from blocksvm.model.model_file import FLOAT64, INT64, save_model
 from blocksvm.model.solver_state import namespace
 from blocksvm.online.solver import no_epochs
 from blocksvm.store.arrays import Piecewise
@@ -72,10 +72,11 @@ def save_stream(path: Location, stream: StreamPass, overwrite: bool = True) -> N
         "tally": state_now.tally,
         "epochs": no_epochs(),
     }
-    w = Piecewise(runner.n_vectors * (n + 1), FLOAT64, weights)
+    ids, w = stream.features.ids(), Piecewise(runner.n_vectors * (n + 1), FLOAT64, weights)
     factors = None if stream.factors is None else stream.factors.by_feature
     spaces = {namespace(learner.name, True): state}
-    save_model(path, stream.features.ids(), w, spaces, describe(stream), overwrite, factors=factors)
+    by_piece = Piecewise(len(ids), INT64, lambda start, stop: ids[start:stop])  # hashes are int32
+    save_model(path, by_piece, w, spaces, describe(stream), overwrite, factors=factors)
 
 
 class StreamOutputs:

@@ -195,7 +195,7 @@ def test_an_earlier_run_goes_on_with_the_rows_of_today(tmp_path, chosen, times):
     if chosen.get("bias") != "free" and "epsilon" not in chosen:  # w is the model's own, and no reading is made for it
         assert "summed" not in seen
         X, y, _ = rows_of_store(store)
-        expected = reference.weights_of(reference.with_bias(X.toarray(), chosen.get("bias", 0.0)), y, seen["alpha"])
+        expected = reference.weights_of(reference.with_bias(X, chosen.get("bias", 0.0)).toarray(), y, seen["alpha"])
         np.testing.assert_allclose(seen["w"], expected, rtol=1e-9, atol=1e-12)
         if "loss" not in chosen:
             np.testing.assert_allclose(seen["conjugates"][0], -seen["alpha"].sum(), rtol=1e-9)
