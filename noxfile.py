@@ -26,9 +26,9 @@ def oldest(session: nox.Session) -> None:
 
 @nox.session(python=["3.12", "3.13", "3.14"])
 def pythons(session: nox.Session) -> None:
-    """With newer Pythons that this machine has: the tests that need little more than the package."""
+    """With newer Pythons that this machine has: the quick tests of what needs little more than the package."""
     session.install("-e", ".", "pytest", "pytest-xdist", "pytest-timeout", "hypothesis")
-    session.run(*PYTEST, *(session.posargs or files("pythons.txt")))
+    session.run(*PYTEST, *(session.posargs or ("-m", "not slow", *files("pythons.txt"))))
 
 
 @nox.session(default=False)
