@@ -404,7 +404,7 @@ class _Split:
             return
         numbers = np.arange(self.rows, self.rows + n)
         self.rows += n
-        keys, draw = np.empty((2, n), np.uint64)
+        keys = np.empty(n, np.uint64)
         if settings.keep_order:
             keys[:] = numbers
         else:
@@ -412,6 +412,7 @@ class _Split:
         if len(destinations) == 1:
             destinations[0].add(numbers, keys, batch)
             return
+        draw = np.empty(n, np.uint64)
         row_keys(numbers, settings.seed ^ HOLDOUT_SALT, draw)
         held_out = draw < np.uint64(int(settings.holdout * 2.0**64))
         for destination, chosen in zip(destinations, (~held_out, held_out), strict=True):

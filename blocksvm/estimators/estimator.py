@@ -199,9 +199,10 @@ class Estimator(BaseEstimator):
         if is_classifier(self):
             self.multilabel_ = y.ndim == 2
         if is_classifier(self) and self.multilabel_:
-            for column in np.flatnonzero(~y.any(axis=0)):
-                empty = f"column {column} of y is 0 in every row"
-                raise InputError(f"{empty}, so nothing can be learned of it; leave it out")
+            empty = np.flatnonzero(~y.any(axis=0))
+            if len(empty):
+                wrong = f"column {empty[0]} of y is 0 in every row"
+                raise InputError(f"{wrong}, so nothing can be learned of it; leave it out")
             self.classes_ = np.arange(y.shape[1])
         elif is_classifier(self):
             classes, codes = np.unique(y, return_inverse=True)

@@ -100,8 +100,9 @@ class Online(Estimator):
             self.multilabel_ = False
             if len(self.classes_) < 2:
                 raise InputError("classes has 1 class; a classifier needs two or more")
-            for unknown in np.setdiff1d(y, self.classes_):
-                raise InputError(f"y has the label {unknown}, which is not among classes")
+            unknown = np.setdiff1d(y, self.classes_)
+            if len(unknown):
+                raise InputError(f"y has the label {unknown[0]}, which is not among classes")
             y = np.searchsorted(self.classes_, y).astype(np.float64)  # positions among the classes
         runner = self._runner()
         if first:

@@ -158,10 +158,12 @@ class Probabilities:
         """probabilities (n, k) of the labels, positions (n,) of each row's own among them."""
         n, k = probabilities.shape
         likelihood = probabilities[np.arange(n), positions]
-        of_several = np.square(probabilities).sum(axis=1) - 2.0 * likelihood + 1.0
         self.rows += n
         self.log_loss -= float(np.log(np.clip(likelihood, EPSILON, 1.0 - EPSILON)).sum())
-        self.brier += float((np.square(1.0 - likelihood) if k == 2 else of_several).sum())
+        if k == 2:
+            self.brier += float(np.square(1.0 - likelihood).sum())
+        else:
+            self.brier += float((np.square(probabilities).sum(axis=1) - 2.0 * likelihood + 1.0).sum())
 
     def figures(self) -> dict[str, float]:
         return {"log_loss": self.log_loss / self.rows, "brier": self.brier / self.rows} if self.rows else {}

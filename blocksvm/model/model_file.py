@@ -290,9 +290,10 @@ class Model:
         target = location(path)
         check_output(target, overwrite, "model")
         if self.path and self.meta.status != IMPORTED:  # of an imported one all is in memory
-            now = load_model(self.path)
-            same = self.meta.sparse is not None or np.array_equal(now.weights, self.weights)
-            if not same or now.meta.content != self.meta.content:
+            same = describe_model(self.path).content == self.meta.content
+            if same and self.meta.sparse is None:
+                same = np.array_equal(load_model(self.path).weights, self.weights)
+            if not same:
                 raise InputError(f"{self.path}: is no longer the model that was loaded; load it again")
             with open_hdf5(self.path, "model") as file, create_hdf5([target], "model", overwrite) as (copy,):
                 for name in file:

@@ -237,11 +237,11 @@ def count_ngrams(text, texts, plan, kinds, becomes, l2, single, named, indptr, i
         stamp = np.int64(row + 1) << 32
         for a in range(plan.shape[0]):
             what, low, high = plan[a, 0], plan[a, 1], plan[a, 2]
-            within = what == WITHIN_WORDS
             if what == WORDS:
                 n, o = cut_words(characters, character_kinds, n_characters, out, o, bounds)
             else:
-                n, o = cut_characters(characters, character_kinds, n_characters, int(within), out, o, bounds)
+                within = int(what == WITHIN_WORDS)
+                n, o = cut_characters(characters, character_kinds, n_characters, within, out, o, bounds)
             # at least half of the slots stay free
             most = filled - first + n * (high - low + 2)
             if 2 * most > slots.shape[0]:
@@ -255,13 +255,17 @@ def count_ngrams(text, texts, plan, kinds, becomes, l2, single, named, indptr, i
                 filled = count_words(
                     bounds, n, low, high, out, slots, stamp, ids, values, filled, named, firsts, lasts, hashes
                 )
+            elif what == CHARACTERS:
+                filled = count_characters(
+                    bounds, 0, n, low, high, SEEDS[what], False, out, slots, stamp, ids, values, filled, named, firsts,
+                    lasts,
+                )
             else:
                 at = 0
-                for j in range(int(within), n):  # a word lies between two spaces
-                    space = bounds[j, 1] == bounds[j, 0] + 1 and out[bounds[j, 0]] == SPACE
-                    if space if within else j == n - 1:
+                for j in range(1, n):  # a word lies between two spaces
+                    if bounds[j, 1] == bounds[j, 0] + 1 and out[bounds[j, 0]] == SPACE:
                         filled = count_characters(
-                            bounds, at, j + 1, low, high, SEEDS[what], within, out, slots, stamp, ids, values, filled,
+                            bounds, at, j + 1, low, high, SEEDS[what], True, out, slots, stamp, ids, values, filled,
                             named, firsts, lasts,
                         )
                         at = j
